@@ -1,0 +1,4 @@
+"""The language: interned UOps and Programs.
+
+In: nothing. Out: UOp, Program. Promise: immutable, interned, checkable, printable.
+"""
