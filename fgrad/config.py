@@ -231,10 +231,11 @@ class Config:
         Raises ConfigError if a value is not one that its setting accepts.
         """
         self.version = 0
-        for name in environment:
-            if name.startswith("FGRAD_") and name.removeprefix("FGRAD_").lower() not in _BY_NAME:
-                known = [variable.environment_name for variable in VARIABLES]
-                warnings.warn(f"{name} is not known to fgrad{_near(name, known)}", stacklevel=3)
+        for variable_name in environment:
+            name = variable_name.removeprefix("FGRAD_")
+            if name != variable_name and name.lower() not in _BY_NAME:
+                near = _near(name, [known.upper() for known in _BY_NAME], "FGRAD_")
+                warnings.warn(f"{variable_name} is not known to fgrad{near}", stacklevel=3)
         for variable in VARIABLES:
             text = environment.get(variable.environment_name)
             if text is None:
@@ -306,10 +307,10 @@ def _parse(variable: Variable, value: object, shown_name: str) -> Value:
         raise ConfigError(f"{shown_name} is {value!r}; it accepts {reason}") from None
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return ``"; did you mean X?"``, or "" if nothing is like `name`."""
     near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {prefix}{near[0]}?" if near else ""
 
 
 config = Config()
