@@ -1,0 +1,204 @@
+"""DeviceArray: a concrete array; and the way host data comes in.
+
+An array owns its buffer: when it dies, the buffer goes back on the free list of its size class. `sig` is interned and
+exists only on concrete arrays, so one identity test in a generated wrapper checks class, aval, device and liveness.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import DonatedError
+from fgrad.hw.device import get_device
+from fgrad.trace.arraylike import Array
+from fgrad.trace.stage import buffer_node, hooks
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.dtype import DType
+from fgrad.uop.node import UOp
+
+_TYPESTR_BY_SIZE = {1: "|u1", 2: "<u2"}
+
+
+class Sig:
+    """aval and device of a concrete array, interned. `free` is the free list of its buffers, `put` returns one."""
+
+    __slots__ = ("aval", "device", "nbytes", "free", "put", "typestr")
+
+    def __init__(self, aval: Aval, device: Any) -> None:
+        self.aval = aval
+        self.device = device
+        self.nbytes = aval.nbytes
+        self.free: list[int] = device.pool.free_list(self.nbytes)
+        self.put = self.free.append
+        dtype = aval.dtype
+        known = dtype.np.isbuiltin == 1
+        self.typestr: str = dtype.np.str if known else _TYPESTR_BY_SIZE[dtype.itemsize]
+
+    def take(self) -> int:
+        """The address of a free buffer."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            address: int = self.device.pool.refill(self.nbytes)
+            return address
+
+    def __repr__(self) -> str:
+        return f"{self.aval}@{self.device.name}"
+
+
+_sigs: dict[tuple[Aval, str], Sig] = {}
+
+
+def sig_of(aval: Aval, device: Any = None) -> Sig:
+    """The Sig of that aval on that device (the default one for None)."""
+    device = device or get_device()
+    key = (aval, device.name)
+    sig = _sigs.get(key)
+    if sig is None:
+        sig = _sigs.setdefault(key, Sig(aval, device))
+    return sig
+
+
+class _Gone:
+    """The sig of an array that was donated: fails every guard, returns no buffer."""
+
+    __slots__ = ("by",)
+
+    def __init__(self, by: str) -> None:
+        self.by = by
+
+    def put(self, address: int) -> None:
+        """The buffer belongs to somebody else now."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise DonatedError(f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it")
+
+
+class _Window:
+    """NumPy's door to an array's memory; keeps the array alive."""
+
+    __slots__ = ("array", "__array_interface__")
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.array = array
+        sig = array.sig
+        self.__array_interface__ = {
+            "data": (array.addr, True), "shape": sig.aval.shape, "typestr": sig.typestr, "version": 3,
+        }  # fmt: skip
+
+
+class DeviceArray(Array):
+    """A concrete array on a device, row-major and contiguous."""
+
+    __slots__ = ("sig", "addr", "__weakref__")
+    sig: Any
+
+    def __init__(self, sig: Any, addr: int) -> None:
+        self.sig = sig
+        self.addr = addr
+
+    def __del__(self) -> None:
+        self.sig.put(self.addr)
+
+    @property
+    def aval(self) -> Aval:
+        aval: Aval = self.sig.aval
+        return aval
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the elements."""
+        return self.sig.device
+
+    def as_node(self) -> UOp:
+        aval = self.sig.aval
+        return buffer_node(self, aval.dtype, aval.shape)
+
+    def concrete(self) -> Any:
+        """A read-only NumPy view of the elements, once they are there."""
+        sig = self.sig
+        sig.device.sync()
+        if not sig.nbytes:
+            return np.zeros(sig.aval.shape, sig.aval.dtype.np)
+        view = np.asarray(_Window(self))
+        return view if view.dtype == sig.aval.dtype.np else view.view(sig.aval.dtype.np)
+
+    def block_until_ready(self) -> DeviceArray:
+        """Wait for the elements; returns the array itself."""
+        self.sig.device.sync()
+        return self
+
+    def is_deleted(self) -> bool:
+        """Whether the array was donated."""
+        return type(self.sig) is _Gone
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        view = self.concrete()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"a {view.dtype} array cannot become {np.dtype(dtype)} without a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array(donated to {self.sig.by})"
+        text = np.array2string(self.concrete(), separator=", ", prefix="Array(")
+        weak = ", weak_type=True" if self.sig.aval.weak else ""
+        return f"Array({text}, dtype={self.sig.aval.dtype}{weak})"
+
+    def __str__(self) -> str:
+        return str(self.concrete())
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (np.array(self.concrete()), self.sig.aval.weak)
+
+    def __copy__(self) -> DeviceArray:
+        return from_host(self.concrete(), weak=self.sig.aval.weak)
+
+    def __deepcopy__(self, memo: Any) -> DeviceArray:
+        return self.__copy__()
+
+
+def _rebuild(data: Any, weak: bool) -> DeviceArray:
+    return from_host(data, weak=weak)
+
+
+def donate(array: DeviceArray, by: str) -> None:
+    """Mark `array` as given away: its buffer is not returned, and using it raises DonatedError."""
+    array.sig = _Gone(by)
+
+
+def empty(dtype: DType, shape: tuple[int, ...], weak: bool = False, device: Any = None) -> DeviceArray:
+    """An array with undefined contents."""
+    sig = sig_of(Aval(dtype, shape, weak), device)
+    return DeviceArray(sig, sig.take())
+
+
+def writable_view(array: DeviceArray) -> Any:
+    """A NumPy view through which the elements of a fresh array are filled."""
+    sig = array.sig
+    if not sig.nbytes:
+        return np.zeros(sig.aval.shape, sig.aval.dtype.np)
+    window = _Window(array)
+    interface = dict(window.__array_interface__, data=(array.addr, False))
+    window.__array_interface__ = interface
+    view = np.asarray(window)
+    return view if view.dtype == sig.aval.dtype.np else view.view(sig.aval.dtype.np)
+
+
+def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device: Any = None) -> DeviceArray:
+    """A copy of a NumPy array, taken now: any strides, byte order and alignment."""
+    data = np.asarray(data)
+    dtype = dtype or dt.to_dtype(data.dtype)
+    out = empty(dtype, data.shape, weak, device)
+    if data.size:
+        # the fresh buffer may still be read by queued work that the pool handed on in order
+        out.sig.device.sync()
+        np.copyto(writable_view(out), data, casting="unsafe")
+    return out
+
+
+hooks.from_host = from_host

@@ -1,0 +1,58 @@
+"""Programs become executables, once; graphs of concrete arrays are run.
+
+This is what un-jitted transformations use: the transformed program is compiled and cached by structure, like a jitted one.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from fgrad.hw.device import get_device
+from fgrad.run.array import DeviceArray, sig_of
+from fgrad.trace.stage import check_leaks, hooks, lift_buffers
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, paused_gc
+from fgrad.uop.op import Op
+from fgrad.uop.program import Program
+
+
+@lru_cache(maxsize=4096)
+def compiled(
+    program: Program,
+    device_name: str,
+    inline: frozenset[int] = frozenset(),
+    donated: frozenset[int] = frozenset(),
+    name: str = "program",
+) -> Any:
+    """The Executable of a closed program on a device, from the cache or made now."""
+    with paused_gc():
+        return get_device(device_name).compile(program, inline, donated, name)
+
+
+def run_program(program: Program, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
+    """Run a closed program on concrete arrays."""
+    device = arrays[0].sig.device if arrays else get_device()
+    executable = compiled(program, device.name)
+    words = [a.addr for a in arrays]
+    outs = []
+    for dtype, shape in program.avals:
+        sig = sig_of(Aval(dtype, shape), device)
+        outs.append(DeviceArray(sig, sig.take()))
+    words.extend([o.addr for o in outs])
+    executable.call(words)
+    return outs
+
+
+def execute(outs: Sequence[UOp]) -> list[DeviceArray]:
+    """Run a graph whose leaves are BUFFERs of concrete arrays and constants."""
+    if all(o.op is Op.BUFFER for o in outs):
+        return [o.arg.owner for o in outs]
+    check_leaks(outs, "this computation")
+    with paused_gc():
+        buffers, program = lift_buffers([], outs)
+    return run_program(program, [b.arg.owner for b in buffers])
+
+
+hooks.execute = execute
+hooks.execute_program = run_program

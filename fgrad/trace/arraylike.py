@@ -1,0 +1,126 @@
+"""Array: what concrete arrays and tracers have in common.
+
+`fgrad.Array` is this class, so `isinstance(x, fgrad.Array)` holds for both. The operators and the NumPy methods are attached by
+`fgrad.numpy.methods` when the package is imported: they are the public functions, looked up at call time.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ConcretizationError, note_user_line
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp
+
+
+class Array:
+    """An n-dimensional array: immutable, of one dtype. Made by `fgrad.numpy.array` and friends, never directly."""
+
+    __slots__ = ()
+    __array_priority__ = 100  # NumPy's operators leave the work to ours
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def aval(self) -> Aval:
+        """dtype, shape and weakness."""
+        raise NotImplementedError
+
+    def as_node(self) -> UOp:
+        """The node that stands for this array in a program."""
+        raise NotImplementedError
+
+    def concrete(self) -> Any:
+        """The NumPy array of this value; raises ConcretizationError for a tracer without one."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        dtype: np.dtype[Any] = self.aval.dtype.np
+        return dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype came from Python scalars only and gives way in promotion."""
+        return self.aval.weak
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.aval.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.aval.nbytes
+
+    def __len__(self) -> int:
+        if not self.aval.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.aval.shape[0]
+
+    def _scalar(self, what: str) -> Any:
+        if self.aval.size != 1:
+            raise TypeError(f"only arrays of one element convert to a Python scalar; {what} got shape {self.shape}")
+        return self.concrete().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            raise ValueError(
+                f"the truth of an array of shape {self.shape} is ambiguous; use .any() or .all()"
+            )
+        return bool(self._scalar("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex()"))
+
+    def __index__(self) -> int:
+        if not (self.aval.dtype.is_int and self.aval.shape == ()):
+            raise TypeError(f"only 0-d integer arrays can be used as an index, got {self.aval}")
+        return int(self._scalar("index"))
+
+    def item(self, *index: int) -> Any:
+        """The element (at `index`) as a Python scalar."""
+        return self.concrete().item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        return self.concrete().tolist()
+
+    def __format__(self, spec: str) -> str:
+        if self.aval.shape == () and spec:
+            return format(self.concrete()[()], spec)
+        return str(self)
+
+
+def refuse_value(what: str, aval: Aval, stage: str) -> ConcretizationError:
+    """The error for a tracer that was asked for its value inside `stage`."""
+    return note_user_line(
+        ConcretizationError(
+            f"a traced value ({aval}) was asked for its value by {what} inside {stage}, where it has none yet; use "
+            "fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the argument static "
+            "(static_argnums) if it is a Python value, or move this code out of the transformed function"
+        )
+    )

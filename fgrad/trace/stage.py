@@ -1,0 +1,145 @@
+"""Stages: a function runs once on tracers and leaves a Program.
+
+Every thread has a stack of open stages. There are no trace levels: a PARAM belongs to the stage that opened it, an outer
+tracer used inside is simply a free node. A *concrete* stage (un-jitted grad, vjp, jvp, linearize) knows what its parameters
+stand for, so a tracer asked for a value can answer.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fgrad.errors import LeakedTracerError
+from fgrad.uop.node import UOp, Storage, substitute, toposort, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import Program, close
+
+
+class Stage:
+    """One function being traced. `what` names the transformation, for errors."""
+
+    __slots__ = ("what", "params", "concrete", "buffers", "axes", "refs")
+
+    def __init__(self, what: str, concrete: bool = False) -> None:
+        self.what = what
+        self.params: list[UOp] = []
+        self.concrete: dict[UOp, UOp] | None = {} if concrete else None
+        self.buffers: dict[int, tuple[object, UOp]] = {}
+        self.axes: dict[Any, int] = {}  # named axes that vmap opened here: name -> size
+        self.refs: dict[Any, Any] = {}
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Stage] = []
+
+
+_local = _Local()
+
+
+def stages() -> list[Stage]:
+    """The open stages of this thread, outermost first."""
+    return _local.stack
+
+
+def is_tracing() -> bool:
+    """Whether any stage is open in this thread."""
+    return bool(_local.stack)
+
+
+@contextmanager
+def opened(stage: Stage) -> Iterator[Stage]:
+    """Trace into `stage` inside the block."""
+    stack = _local.stack
+    stack.append(stage)
+    try:
+        yield stage
+    finally:
+        stack.pop()
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Leave all stages for a while: operations inside run at once (ensure_compile_time_eval)."""
+    stack = _local.stack
+    _local.stack = []
+    try:
+        yield
+    finally:
+        _local.stack = stack
+
+
+def named_axis_size(name: Any) -> int | None:
+    """Size of the innermost open axis called `name`; None when there is none."""
+    for stage in reversed(_local.stack):
+        if name in stage.axes:
+            return stage.axes[name]
+    return None
+
+
+def buffer_node(array: Any, dtype: Any, shape: tuple[int, ...]) -> UOp:
+    """The BUFFER of a concrete array; one array is one node within the outermost open stage."""
+    stack = _local.stack
+    if not stack:
+        return uop(Op.BUFFER, (), Storage(dtype, shape, array))
+    known = stack[0].buffers
+    entry = known.get(id(array))
+    if entry is None:
+        entry = known[id(array)] = (array, uop(Op.BUFFER, (), Storage(dtype, shape, array)))
+    return entry[1]
+
+
+def open_params_below(roots: Sequence[UOp]) -> list[UOp]:
+    """The open PARAMs that `roots` depend on."""
+    return [u for u in toposort(roots, 1) if u.op is Op.PARAM]
+
+
+def check_leaks(roots: Sequence[UOp], what: str) -> None:
+    """Raise LeakedTracerError when `roots` depend on a PARAM of a stage that is closed."""
+    if all(r.born < 1 for r in roots):
+        return
+    alive = {p for stage in _local.stack for p in stage.params}
+    for p in open_params_below(roots):
+        if p not in alive:
+            raise LeakedTracerError(
+                f"{what} uses a tracer ({p.dtype}{list(p.shape)}, argument {p.arg[0][2]!r}) of a function whose trace has "
+                "ended; return the value from that function instead of storing it outside"
+            )
+
+
+def concrete_value(roots: Sequence[UOp]) -> list[UOp] | None:
+    """`roots` with every open PARAM replaced by what it stands for; None if one of them stands for nothing."""
+    out = list(roots)
+    for stage in reversed(_local.stack):
+        if all(r.born < 1 for r in out):
+            return out
+        if stage.concrete:
+            out = substitute(out, stage.concrete, 1)
+    return out if all(r.born < 1 for r in out) else None
+
+
+def lift_buffers(params: Sequence[UOp], outs: Sequence[UOp]) -> tuple[list[UOp], Program]:
+    """-> (BUFFER nodes used, Program over (*params, *buffers)). For the outermost program of a call."""
+    used = [u for u in toposort(outs, 0) if u.op is Op.BUFFER]
+    return used, close((*params, *used), outs)
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What `run` lends to this room: how to run a graph, and how to make an Array of host data."""
+
+    execute: Callable[[Sequence[UOp]], list[Any]] | None = None
+    execute_program: Callable[[Program, Sequence[Any]], list[Any]] | None = None
+    from_host: Callable[[Any], Any] | None = None
+
+
+hooks = Hooks()
+
+
+def execute(outs: Sequence[UOp]) -> list[Any]:
+    """Run a graph whose leaves are BUFFERs and constants; gives concrete Arrays."""
+    assert hooks.execute is not None, "fgrad.run is imported by the package"
+    return hooks.execute(outs)

@@ -1,0 +1,70 @@
+"""Run a function once on tracers and collect what it returns."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fgrad.trace import tree
+from fgrad.trace.stage import Stage, opened
+from fgrad.trace.tracer import Tracer, is_arraylike, lift
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, open_param, paused_gc
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced function: its open `params`, the nodes it returned (`outs`), and the structure and weakness of these."""
+
+    params: list[UOp]
+    outs: list[UOp]
+    out_tree: tree.TreeDef
+    weak: list[bool]
+
+    @property
+    def out_avals(self) -> list[Aval]:
+        return [Aval(o.dtype, o.shape, w) for o, w in zip(self.outs, self.weak, strict=True)]
+
+
+def function_name(fun: Callable[..., Any]) -> str:
+    """The name a user knows `fun` by."""
+    inner = getattr(fun, "func", fun)  # functools.partial
+    return str(getattr(inner, "__name__", type(fun).__name__))
+
+
+def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
+    """The leaves of what a function returned, as tracers. Raises TypeError naming the path of a leaf that is no array."""
+    leaves, spec = tree.flatten(out)
+    for i, leaf in enumerate(leaves):
+        if not is_arraylike(leaf):
+            raise TypeError(
+                f"{what} must return arrays and numbers (in any pytree), but returned {leaf!r} of type "
+                f"{type(leaf).__name__} at {tree.path_of(spec, i, 'result')}"
+            )
+    return [lift(x) for x in leaves], spec
+
+
+def trace(
+    fun: Callable[..., Any],
+    in_tree: tree.TreeDef,
+    avals: Sequence[Aval],
+    stage: Stage,
+    names: Sequence[str] = (),
+    stands_for: Sequence[UOp] = (),
+) -> Traced:
+    """Call `fun(*args, **kwargs)`, where `in_tree` is the structure of (args, kwargs), on one tracer for each aval.
+
+    stands_for   what the parameters are, for a concrete stage
+    """
+    with paused_gc():
+        params = [
+            open_param(a.dtype, a.shape, names[i] if i < len(names) else f"arg{i}") for i, a in enumerate(avals)
+        ]
+        stage.params.extend(params)
+        if stage.concrete is not None:
+            stage.concrete.update(zip(params, stands_for, strict=True))
+        tracers = [Tracer(p, a.weak) for p, a in zip(params, avals, strict=True)]
+        with opened(stage):
+            args, kwargs = tree.unflatten(in_tree, tracers)
+            results, out_tree = lift_results(fun(*args, **kwargs), function_name(fun))
+            return Traced(params, [r.node for r in results], out_tree, [r.weak for r in results])

@@ -1,0 +1,160 @@
+"""Tracer: an array that is still a question; and `lift`, which turns anything array-like into one."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ConcretizationError, TracerArrayConversionError
+from fgrad.trace.arraylike import Array, refuse_value
+from fgrad.trace.stage import concrete_value, execute, hooks, stages
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.dtype import DType
+from fgrad.uop.node import UOp
+
+ArrayLike = Any  # Array, NumPy array or scalar, Python number
+
+
+class Tracer(Array):
+    """An array inside a stage: a node, and whether its dtype is weak."""
+
+    __slots__ = ("node", "weak", "__weakref__")
+
+    def __init__(self, node: UOp, weak: bool = False) -> None:
+        self.node = node
+        self.weak = weak
+
+    @property
+    def aval(self) -> Aval:
+        return Aval(self.node.dtype, self.node.shape, self.weak)
+
+    def as_node(self) -> UOp:
+        return self.node
+
+    def concrete(self) -> Any:
+        known = concrete_value([self.node])
+        if known is None:
+            waiting = [s.what for s in stages() if s.concrete is None]
+            raise refuse_value("Python", self.aval, waiting[-1] if waiting else "a trace that has ended")
+        return np.asarray(execute(known)[0])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TracerArrayConversionError(
+            f"a traced value ({self.aval}) was given to NumPy, which would lose its history; use the fgrad.numpy function "
+            "instead, or fgrad.pure_callback"
+        )
+
+    def __repr__(self) -> str:
+        return f"Tracer<{self.aval}>"
+
+
+def scalar_node(x: Any) -> tuple[UOp, bool]:
+    """(CONST, weak) of a Python or NumPy scalar. Raises OverflowError for an int beyond 64 bits."""
+    if isinstance(x, bool | np.bool_):
+        return build.const(bool(x), dt.bool_), False
+    if isinstance(x, np.generic):
+        dtype = dt.to_dtype(x.dtype)
+        return build.const(x, dtype), False
+    if isinstance(x, int):
+        if not -(1 << 63) <= x < 1 << 63:
+            if 0 <= x < 1 << 64:
+                return build.const(np.uint64(x), dt.uint64), False
+            raise OverflowError(f"the integer {x} does not fit in 64 bits")
+        return build.const(x, dt.int64), True
+    if isinstance(x, float):
+        return build.const(x, dt.default_float()), True
+    return build.const(x, dt.default_complex()), True
+
+
+def is_scalar(x: Any) -> bool:
+    """A Python number or NumPy scalar."""
+    return isinstance(x, bool | int | float | complex | np.generic)
+
+
+def lift(x: ArrayLike) -> Tracer:
+    """The tracer of anything array-like: arrays, NumPy arrays (copied now), scalars, objects with `__fgrad_array__`.
+
+    Raises TypeError for anything else, lists and None included.
+    """
+    if type(x) is Tracer:
+        return x
+    if isinstance(x, Array):
+        return Tracer(x.as_node(), x.aval.weak)
+    if isinstance(x, np.ndarray):
+        assert hooks.from_host is not None
+        return Tracer(hooks.from_host(x).as_node())
+    if is_scalar(x):
+        return Tracer(*scalar_node(x))
+    for protocol in ("__fgrad_array__", "__jax_array__"):
+        if hasattr(x, protocol):
+            return lift(getattr(x, protocol)())
+    if hasattr(x, "__array__") and not isinstance(x, type):
+        return lift(np.asarray(x))
+    raise TypeError(
+        f"expected an array or a number, got {x!r} of type {type(x).__name__}"
+        + ("; convert lists with fgrad.numpy.array" if isinstance(x, list | tuple) else "")
+    )
+
+
+def is_arraylike(x: Any) -> bool:
+    """Whether `lift` takes `x`."""
+    return (
+        isinstance(x, Array | np.ndarray)
+        or is_scalar(x)
+        or hasattr(x, "__fgrad_array__")
+        or hasattr(x, "__jax_array__")
+        or (hasattr(x, "__array__") and not isinstance(x, type))
+    )
+
+
+def scalar_fits(x: Any, dtype: DType) -> None:
+    """Raise OverflowError when the Python int `x` is out of the range of an integer `dtype`."""
+    if isinstance(x, int) and not isinstance(x, bool) and dtype.is_int:
+        lo, hi = dt.int_range(dtype)
+        if not lo <= x <= hi:
+            raise OverflowError(f"the Python integer {x} does not fit in {dtype} ({lo} to {hi})")
+
+
+def cast_node(x: ArrayLike, dtype: DType) -> UOp:
+    """The node of `x` with that dtype; Python scalars become constants of it at once."""
+    if is_scalar(x) and not isinstance(x, np.generic):
+        scalar_fits(x, dtype)
+        return build.const(x, dtype)
+    return build.cast(lift(x).node, dtype)
+
+
+def promoted(*xs: ArrayLike, least: DType | None = None) -> tuple[list[UOp], DType, bool]:
+    """-> (nodes of one dtype, that dtype, weak), by the promotion lattice. Shapes are left alone.
+
+    least   a weak dtype to promote with as well: `default_float()` makes integers inexact
+    """
+    kinds: list[tuple[DType, bool]] = []
+    lifted: list[Any] = []
+    for x in xs:
+        if isinstance(x, int) and not isinstance(x, bool):  # may be beyond int64: the other side decides
+            kinds.append((dt.int64, True))
+            lifted.append(x)
+        else:
+            t = lift(x)
+            kinds.append((t.node.dtype, t.weak))
+            lifted.append(x if is_scalar(x) and not isinstance(x, np.generic) else t)
+    dtype, weak = dt.promote(*kinds)
+    if least is not None and not dtype.is_inexact:
+        dtype, weak = dt.promote((dtype, weak), (least, True))
+        weak = weak and all(w for _, w in kinds)
+    return [cast_node(x, dtype) for x in lifted], dtype, weak
+
+
+def broadcast(nodes: Sequence[UOp]) -> list[UOp]:
+    """All nodes at their common shape."""
+    shape = build.broadcast_shapes(*[n.shape for n in nodes])
+    return [build.broadcast_to(n, shape) for n in nodes]
+
+
+__all__ = [
+    "ArrayLike", "ConcretizationError", "Tracer", "broadcast", "cast_node", "is_arraylike", "is_scalar", "lift",
+    "promoted", "scalar_fits", "scalar_node",
+]  # fmt: skip
