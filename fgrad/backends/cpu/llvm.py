@@ -100,12 +100,12 @@ def _find_host(binding: Any) -> Host:
     return Host(triple, binding.get_host_cpu_name(), features, version)
 
 
-# name: C type; each must exist and take as many arguments as llvmlite itself declares
+# name: C type; each must exist, and take as many arguments as llvmlite itself declares
 _FUNCTIONS = {
     "LLVMPY_ContextCreate": "void*(*)(void)",
     "LLVMPY_ContextDispose": "void(*)(void*)",
     "LLVMPY_ParseAssembly": "void*(*)(void*, const char*, char**)",
-    "LLVMPY_VerifyModule": "int(*)(void*, char**)",
+    "LLVMPY_VerifyModule": "_Bool(*)(void*, char**)",
     "LLVMPY_DisposeModule": "void(*)(void*)",
     "LLVMPY_GetTargetFromTriple": "void*(*)(const char*, char**)",
     "LLVMPY_CreateTargetMachine": "void*(*)(void*, const char*, const char*, const char*, int,"
@@ -125,7 +125,8 @@ def _bind(binding: Any) -> dict[str, Any] | None:
         declared, library = binding.ffi.lib, ctypes.CDLL(binding.ffi.lib._name)
         for name, signature in _FUNCTIONS.items():
             argument_count = 0 if "(void)" in signature else signature.count(",") + 1
-            if len(getattr(declared, name).argtypes or ()) != argument_count:
+            expected = getattr(declared, name).argtypes  # None where llvmlite declares nothing
+            if expected is not None and len(expected) != argument_count:
                 return None
             address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
             functions[name.removeprefix("LLVMPY_")] = as_function(address, signature)

@@ -1,0 +1,251 @@
+"""Compiled code by its text: `load_code` finds it in memory, on disk, or compiles, links and loads it.
+
+`upgrade` compiles code that was loaded at level 0 again at level 2, behind the program's back, on a
+thread of low priority. The thread is joined at exit after the module it is at, since a process that
+ends while a thread is inside LLVM crashes; so modules should take no longer than about 0.1 s.
+"""
+
+import atexit
+import importlib.util
+import logging
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable
+from weakref import WeakValueDictionary
+
+from fgrad.backends.cpu.codemem import Arena
+from fgrad.backends.cpu.diskcache import DiskCache, content_key
+from fgrad.backends.cpu.elf import Image, link
+from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
+from fgrad.backends.cpu.libc import IS_LINUX
+from fgrad.backends.cpu.llvm import compile_ir, host
+from fgrad.config import config
+from fgrad.errors import CompileError, LinkError
+
+_FORMAT = 1  # grows when the meaning of an image changes
+_SETTINGS = "pic small disable-lsr"
+_NICENESS = 19
+
+_log = logging.getLogger(__name__)
+arena = Arena()
+
+
+class Code:
+    """Loaded code. Its pages go when the last reference goes: keep it until the last call returned.
+
+    addresses      entry name -> address
+    level          of code generation
+    upgraded       the level-2 code that `upgrade` made of it; it lives as long as this one
+    upgrade_error  why there is none, if compiling it failed
+    """
+
+    def __init__(self, image: Image, level: int, key: str, text: str) -> None:
+        self._base = arena.load(image)
+        self.addresses = {name: self._base + at for name, at in image.symbols.items()}
+        self.level = level
+        self.upgraded: Code | None = None
+        self.upgrade_error: Exception | None = None
+        self._key = key
+        self._text = text if level == 0 else ""  # kept for the upgrade only
+
+    def __del__(self) -> None:
+        base = getattr(self, "_base", None)
+        if base is not None:
+            arena.free(base)
+
+
+_loaded: WeakValueDictionary[tuple[str, int], Code] = WeakValueDictionary()
+
+
+def load_code(ir_text: str, entry_names: Iterable[str] = (), level: int = 0) -> Code:
+    """Return loaded code for a module of LLVM IR; equal text shares one copy.
+
+    entry_names  functions the module must define; all its global functions are in `addresses`
+    level        0 or 2; code of level 2 that is at hand already is taken for 0 as well
+
+    Raises CompileError (with the line) or LinkError (with the symbol).
+    """
+    key = content_key(ir_text, _FORMAT, _SETTINGS, _machine_identity())
+    code = _find(key, 2) or (_loaded.get((key, 0)) if level == 0 else None)
+    if code is None:
+        code = _publish(key, ir_text, link(compile_ir(ir_text, level)), level)
+    missing = [name for name in entry_names if name not in code.addresses]
+    if missing:
+        raise LinkError(f"the module does not define the function {missing[0]!r}")
+    return code
+
+
+def _find(key: str, level: int) -> Code | None:
+    """Return code of level 2 from memory or disk."""
+    code = _loaded.get((key, level))
+    disk = _disk()
+    if code is None and disk is not None:
+        image = disk.get(key)
+        if image is not None:
+            code = _loaded[key, level] = Code(image, level, key, "")
+    return code
+
+
+def _publish(key: str, text: str, image: Image, level: int) -> Code:
+    """Load an image that was just linked, and make it known."""
+    disk = _disk()
+    if level == 2 and disk is not None:  # level 0 costs little more to compile than to read
+        disk.put(key, image)
+    code = _loaded[key, level] = Code(image, level, key, text)
+    return code
+
+
+# ---- the disk cache in force
+
+_disks: dict[tuple[str, int], DiskCache | None] = {}
+
+
+def _disk() -> DiskCache | None:
+    """Return the cache that the settings ask for, None if there is none."""
+    where = (config.cache_dir, config.cache_bytes)
+    if where not in _disks:
+        _disks[where] = _open_disk(*where)
+    return _disks[where]
+
+
+def _open_disk(folder: str, limit_bytes: int) -> DiskCache | None:
+    if not folder:
+        return None
+    try:
+        cache = DiskCache(folder, limit_bytes)
+    except OSError as error:
+        warnings.warn(f"compiled code is not kept on disk: {error}", RuntimeWarning, stacklevel=5)
+        return None
+    atexit.register(cache.sweep_if_written)
+    return cache
+
+
+_identity: str | None = None
+
+
+def _machine_identity() -> str:
+    """Return a text that differs whenever the same IR would compile to other code.
+
+    Where the system tells the processor's features, LLVM need not be asked: a process that finds all
+    its code on disk never loads LLVM.
+    """
+    global _identity
+    if _identity is None:
+        _identity = _quick_identity() or repr(host())
+    return _identity
+
+
+def _quick_identity() -> str | None:
+    spec = importlib.util.find_spec("llvmlite")
+    if not IS_LINUX or spec is None or spec.origin is None:
+        return None
+    library = os.path.join(os.path.dirname(spec.origin), "binding", "libllvmlite.so")
+    try:
+        status = os.stat(library)
+        with open("/proc/cpuinfo") as file:
+            processor = file.read(16384).split("\n\n", 1)[0]
+    except OSError:
+        return None
+    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "Features")
+    lines = [line for line in processor.splitlines() if line.startswith(wanted)]
+    if not any(line.startswith(("flags", "Features")) for line in lines):
+        return None
+    return repr((library, status.st_size, status.st_mtime_ns, os.uname().machine, lines))
+
+
+# ---- level 2, behind
+
+_Job = tuple[Code, Callable[[dict[str, int]], None]]
+_lock = fork_safe_lock()
+_jobs: deque[_Job] = deque()
+_thread: threading.Thread | None = None
+
+
+def upgrade(code: Code, callback: Callable[[dict[str, int]], None]) -> bool:
+    """Compile `code` again at level 2 on another thread, then call ``callback(addresses)`` there.
+
+    The old code stays valid, as threads may be inside it, and keeps the new code alive. Returns
+    whether that was begun: not for level-2 code, nor when the interpreter is about to end. If it
+    fails, the callback is not called; the reason is logged and kept in ``code.upgrade_error``.
+    """
+    global _thread
+    if code.level == 2 or not threading.main_thread().is_alive():
+        return False
+    with _lock:
+        _jobs.append((code, callback))
+        if _thread is None:
+            thread = threading.Thread(target=_work, name="fgrad-compile", daemon=False)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter ends, or the system has no thread left
+                _jobs.pop()
+                return False
+            _thread = thread
+    return True
+
+
+def upgrades_pending() -> bool:
+    """Return whether the thread that compiles level 2 has work."""
+    return _thread is not None
+
+
+def _work() -> None:
+    """Serve jobs until there are none left, or the main thread has ended."""
+    global _thread
+    while True:
+        with _lock:
+            if not _jobs or not threading.main_thread().is_alive():
+                _jobs.clear()
+                _thread = None
+                return
+            code, callback = _jobs.popleft()
+        try:
+            code.upgraded = _upgraded(code)
+            callback(code.upgraded.addresses)
+        except Exception as error:  # whatever it is, it must reach the owner and not end the thread
+            code.upgrade_error = error
+            _log.exception("compiling at level 2 failed; the program goes on at level 0")
+        del code, callback
+
+
+def _upgraded(code: Code) -> Code:
+    found = _find(code._key, 2)
+    if found is None:
+        found = _publish(code._key, "", link(_compile_niced(code._text)), 2)
+    return found
+
+
+def _compile_niced(text: str) -> bytes:
+    """Compile at level 2 on a thread of low priority that holds the GIL hardly ever.
+
+    Linking stays on our own thread: a niced thread that is preempted with the GIL stops everyone.
+    """
+    result: list[bytes | Exception] = []
+
+    def run() -> None:
+        try:
+            if IS_LINUX:  # a thread's own niceness exists only there
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+            result.append(compile_ir(text, 2))
+        except Exception as error:
+            result.append(error)
+
+    thread = threading.Thread(target=run, name="fgrad-compile-niced", daemon=False)
+    thread.start()
+    thread.join()
+    outcome = result[0] if result else CompileError("the compile thread ended early")
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _forked(is_child: bool) -> None:
+    """The child has no compile thread: jobs wait for the next `upgrade` there."""
+    global _thread
+    if is_child:
+        _thread = None
+
+
+after_fork(_forked)

@@ -1,0 +1,203 @@
+"""The ordered queue of a CPU device: programs go in, one dispatcher thread runs them one after another.
+
+A ticket is the place of a submission in the order, counting from 1; tickets are the values of the
+device's timeline. Submitting costs about a microsecond and never waits unless the ring is full.
+"""
+
+import atexit
+import threading
+import time
+from dataclasses import dataclass
+
+from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
+from fgrad.backends.cpu.libc import raw_block, words
+from fgrad.backends.cpu.native import Native, native
+from fgrad.backends.cpu.ring_ir import CELL_BYTES, LOG_BYTES, LOG_ENTRIES, Cell, Ring
+from fgrad.backends.cpu.workers import NativeThread, spin_rounds, wait_for_word
+from fgrad.errors import DeviceError, ForkedDeviceError
+
+_SLICE_NS = 50_000_000  # a native wait is left this often, to let Python look for signals
+_STOP_SECONDS = 2.0
+_CANCEL_SECONDS = 0.5
+_KEPT_FAILURES = 1024
+_COMPLETED = Ring.COMPLETED // 8
+_TAIL = Ring.TAIL // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a program ended that did not end well: an `abi.Error` or a program's own code."""
+
+    ticket: int
+    error: int
+    where: int
+
+
+class Queue:
+    """One dispatcher over a bounded ring. All methods may be called from any thread.
+
+    A queue lives as long as the process. Its thread starts with the first submission. In a forked
+    child it starts anew: work submitted before the fork belongs to the parent, and waiting for it
+    raises ForkedDeviceError; what was completed before the fork counts as completed.
+    """
+
+    def __init__(self, size: int = 64, *, runtime: Native | None = None) -> None:
+        """Make a queue with room for `size` (a power of two) programs that have not begun."""
+        if size < 2 or size & size - 1:
+            raise ValueError(f"the size of a queue must be a power of two above 1, got {size}")
+        self._size = size
+        self._runtime = runtime or native()
+        functions = self._runtime.functions
+        self._submit, self._await = functions["submit"], functions["await"]
+        self._table = self._runtime.table
+        self._lock = fork_safe_lock()
+        self._failures: dict[int, Failure] = {}
+        self._failures_read = 0
+        self._lost: list[tuple[int, int]] = []  # tickets of before a fork: first < ticket <= last
+        self._thread: NativeThread | None = None
+        self._is_stopped = False
+        self._make_ring(0)
+        after_fork(self._forked)
+        atexit.register(self.stop)
+
+    def submit(self, entry_address: int, table_address: int) -> int:
+        """Queue ``entry(table)`` behind all earlier submissions and return its ticket.
+
+        The table, its control block and all it points to must stay until the ticket is completed;
+        the dispatcher clears the control block's cancel, error and where before the program runs.
+        Waits only while the ring is full. Raises DeviceError after `stop`.
+        """
+        if self._thread is None:
+            self._start()
+        while True:
+            ticket: int = self._submit(self._table, self.address, entry_address, table_address)
+            if ticket >= 0:
+                return ticket
+            self._refuse_own_thread()
+            self._await(self._table, self.address, self.completed() + 1, _SLICE_NS)
+
+    def completed(self) -> int:
+        """Return the newest finished ticket; all smaller ones are finished too."""
+        value: int = self._words[_COMPLETED]
+        return value
+
+    def issued(self) -> int:
+        """Return the newest ticket that was given out."""
+        value: int = self._words[_TAIL]
+        return value
+
+    def is_idle(self) -> bool:
+        """Return whether everything submitted has finished."""
+        idle: bool = self._words[_COMPLETED] == self._words[_TAIL]
+        return idle
+
+    def wait(self, ticket: int, timeout_s: float | None = None) -> bool:
+        """Wait until `ticket` is completed; False if that took longer than `timeout_s`.
+
+        Ctrl-C leaves the wait at once with KeyboardInterrupt; the work goes on. How the program
+        ended is told by `failure`. Raises ForkedDeviceError for work of the parent process, and
+        DeviceError when called by a callback of this queue for work that is not finished.
+        """
+        if ticket > self.completed():
+            self._wait(ticket, None if timeout_s is None else time.monotonic() + timeout_s)
+        for first, last in self._lost:
+            if first < ticket <= last:
+                raise ForkedDeviceError(
+                    f"work {ticket} was submitted before the fork and belongs to the parent process"
+                )
+        return self.completed() >= ticket
+
+    def _wait(self, ticket: int, until: float | None) -> None:
+        if ticket > self.issued():
+            raise ValueError(f"ticket {ticket} was never given out; the newest is {self.issued()}")
+        self._refuse_own_thread()
+        limit = _SLICE_NS
+        while self._await(self._table, self.address, ticket, limit) < ticket:
+            if until is not None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                limit = min(_SLICE_NS, max(1000, int(left * 1e9)))
+
+    def cancel(self, ticket: int | None = None) -> None:
+        """Ask all unfinished work up to `ticket` (default: all there is) to end.
+
+        Work that has not begun never runs; the program that runs ends at its next poll. Either way
+        the tickets are completed in order, with `Error.CANCELLED` as their failure.
+        """
+        last = self.issued()
+        self._runtime.functions["cancel"](self.address, last if ticket is None else min(ticket, last))
+
+    def failure(self, ticket: int) -> Failure | None:
+        """Return how `ticket`, which is completed, failed; None if it ended well.
+
+        Failures are kept for the newest thousand that failed, if looked for before 64 others failed.
+        """
+        with self._lock:
+            count = self._words[Ring.FAILURES // 8]
+            for i in range(max(self._failures_read, count - LOG_ENTRIES), count):
+                at = (Ring.LOG + i % LOG_ENTRIES * LOG_BYTES) // 8
+                found = Failure(*(int(self._words[at + k]) for k in range(3)))
+                self._failures[found.ticket] = found
+            self._failures_read = count
+            while len(self._failures) > _KEPT_FAILURES:
+                del self._failures[next(iter(self._failures))]
+            return self._failures.get(ticket)
+
+    def stop(self, timeout_s: float = _STOP_SECONDS) -> bool:
+        """Take no more work, finish what there is, and end the dispatcher.
+
+        What is not finished after `timeout_s` is cancelled. Returns False if a program ignores even
+        that; then its thread goes on, and the process can end nevertheless.
+        """
+        with self._lock:
+            self._is_stopped = True
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return True
+        self._words[Ring.QUIT // 8] = 1
+        self._runtime.functions["poke"](self._table, self.address + Ring.SEQ)
+        exited = self.address + Ring.EXITED
+        if not wait_for_word(exited, 1, timeout_s):
+            self.cancel()
+            if not wait_for_word(exited, 1, _CANCEL_SECONDS):
+                return False
+        thread.join()
+        return True
+
+    def _make_ring(self, position: int) -> None:
+        """Set up an empty ring whose next ticket is ``position + 1``."""
+        self.address = raw_block(Ring.CELLS + CELL_BYTES * self._size)
+        self._words = ring = words(self.address)
+        ring[Ring.TAIL // 8] = ring[Ring.COMPLETED // 8] = ring[Ring.FIRST // 8] = position
+        ring[Ring.SPIN // 8] = spin_rounds(self._runtime)
+        ring[Ring.MASK // 8] = self._size - 1
+        for p in range(position, position + self._size):
+            cell = Ring.CELLS + CELL_BYTES * (p % self._size) + Cell.SEQUENCE
+            ring[cell // 8] = p
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._is_stopped:
+                raise DeviceError("the queue was stopped and takes no more work")
+            if self._thread is None:
+                dispatcher = self._runtime.addresses["dispatcher"]
+                self._thread = NativeThread(dispatcher, self._table, self.address)
+
+    def _refuse_own_thread(self) -> None:
+        """Raise DeviceError on the dispatcher, which would wait for itself."""
+        thread = self._thread
+        if thread is not None and thread.ident == threading.get_ident():
+            raise DeviceError(
+                "a callback waits for work queued behind the program that called it; "
+                "return the value from the callback and use it after the program"
+            )
+
+    def _forked(self, is_child: bool) -> None:
+        if not is_child or self._thread is None:
+            return
+        completed, issued = self.completed(), self.issued()
+        if completed < issued:
+            self._lost.append((completed, issued))
+        self._thread, self._failures_read = None, 0
+        self._make_ring(issued)

@@ -1,0 +1,210 @@
+"""The worker pool: native threads that share the parallel loops of every program of the process.
+
+Workers are bare pthreads running one native loop: they have no Python state, the interpreter does not
+know them, and all signals are blocked in them, so that Ctrl-C reaches a Python thread. A forked child
+builds a pool of its own before `fork` returns; the parent's is untouched.
+"""
+
+import atexit
+import os
+import signal
+import time
+import warnings
+
+from fgrad.backends.cpu.abi import Os, Runtime
+from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
+from fgrad.backends.cpu.libc import (
+    PAGE,
+    address_of,
+    as_function,
+    ffi,
+    raw_block,
+    words,
+)
+from fgrad.backends.cpu.native import Native, native
+from fgrad.backends.cpu.pool_ir import MAX_PLACED, MAX_WORKERS, POOL_BYTES, Pool
+from fgrad.config import config
+from fgrad.errors import DeviceError
+
+SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs about as much
+_STOP_SECONDS = 2.0
+_create = as_function(
+    address_of("pthread_create"), "int(*)(uintptr_t*, intptr_t, intptr_t, intptr_t)"
+)
+_join = as_function(address_of("pthread_join"), "int(*)(uintptr_t, intptr_t)")
+
+
+class NativeThread:
+    """A pthread that runs ``entry(arg)``; `arguments` are the words that arg points to."""
+
+    def __init__(self, entry: int, *arguments: int) -> None:
+        block = raw_block(PAGE)
+        for i, word in enumerate(arguments):
+            words(block)[i] = word
+        number = ffi.new("uintptr_t*")
+        old = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            error = _create(number, 0, entry, block)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old)
+        if error:
+            raise DeviceError(f"the system gives no further thread: {os.strerror(error)}")
+        self.ident: int = number[0]  # what threading.get_ident() returns inside
+
+    def join(self) -> None:
+        """Wait until the thread has left its loop; to be called once."""
+        _join(self.ident, 0)
+
+
+class WorkerPool:
+    """Workers of one runtime table.
+
+    count  number of workers; loops run on count + 1 threads, the caller being one
+    place  keep workers off the caller's processor: an idle one beats a shared one from 80 us of work
+    """
+
+    def __init__(self, runtime: Native, count: int, *, place: bool = True) -> None:
+        self._runtime = runtime
+        self.address = raw_block(POOL_BYTES)
+        self._words = words(self.address)
+        self._words[Pool.SPIN // 8] = spin_rounds(runtime)
+        self._words[Pool.LAST_CPU // 8] = -1
+        self._threads: list[NativeThread] = []
+        self._start(min(count, MAX_WORKERS))
+        if place:
+            self._set_masks()
+        self._words[Pool.WORKERS // 8] = self.count
+        words(runtime.table)[Runtime.POOL] = self.address
+
+    @property
+    def count(self) -> int:
+        """The number of workers that run."""
+        return len(self._threads)
+
+    def _start(self, count: int) -> None:
+        worker = self._runtime.addresses["worker"]
+        try:
+            for i in range(count):
+                thread = NativeThread(worker, self._runtime.table, self.address, i + 1)
+                self._threads.append(thread)
+        except DeviceError as error:
+            warnings.warn(f"{self.count} of {count} workers: {error}", RuntimeWarning, stacklevel=4)
+        until = time.monotonic() + _STOP_SECONDS
+        while not all(self._words[Pool.THREADS // 8 + i] for i in range(self.count)):
+            if time.monotonic() > until:
+                raise DeviceError("the worker threads do not start")
+            time.sleep(0)
+
+    def _set_masks(self) -> None:
+        """For each processor a caller may sit on, give each worker one of the others."""
+        cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        has_getcpu = words(words(self._runtime.table)[Runtime.OS])[Os.GETCPU] != 0
+        if not has_getcpu or len(cpus) < 2 or cpus[-1] >= MAX_PLACED or self.count > MAX_PLACED:
+            return
+        for cpu in range(cpus[-1] + 1):
+            others = [other for other in cpus if other != cpu]
+            row = Pool.MASKS // 8 + MAX_PLACED * cpu
+            for worker in range(self.count):
+                mask = 1 << others[worker % len(others)]
+                self._words[row + worker] = mask - (1 << 64) if mask >> 63 else mask
+        self._words[Pool.PLACED_CPUS // 8] = cpus[-1] + 1
+
+    def stop(self, timeout_s: float = _STOP_SECONDS) -> bool:
+        """End the workers; False if one is still inside a task after `timeout_s`, and goes on.
+
+        Loops that run meanwhile are finished by their callers.
+        """
+        self._words[Pool.WORKERS // 8] = 0
+        self._words[Pool.QUIT // 8] = 1
+        self._runtime.functions["poke"](self._runtime.table, self.address)
+        if not wait_for_word(self.address + Pool.EXITED, self.count, timeout_s):
+            return False
+        while self._threads:
+            self._threads.pop().join()
+        return True
+
+
+def wait_for_word(address: int, value: int, timeout_s: float) -> bool:
+    """Wait until the 64-bit word at `address` is at least `value`, looking now and then."""
+    until, pause = time.monotonic() + timeout_s, 1e-5
+    while words(address)[0] < value:
+        if time.monotonic() > until:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 1e-3)
+    return True
+
+
+_rounds: int | None = None
+
+
+def spin_rounds(runtime: Native) -> int:
+    """Return how many pauses take `SPIN_US`; one pause is 14 ns on some processors, 50 on others."""
+    global _rounds
+    if _rounds is None:
+        spin, clock = runtime.functions["spin"], runtime.functions["clock"]
+        best = float("inf")
+        for _ in range(3):
+            start = clock(runtime.table)
+            spin(500)
+            best = min(best, (clock(runtime.table) - start) / 500)
+        _rounds = max(1, int(SPIN_US * 1000 / max(best, 0.1)))
+    return _rounds
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use, by affinity and by a container's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as file:
+            quota, period = file.read().split()
+    except (OSError, ValueError):  # no such system, or another format
+        return cores
+    return cores if quota == "max" else max(1, min(cores, -(-int(quota) // int(period))))
+
+
+# ---- the pool of the process
+
+_lock = fork_safe_lock()
+_pool: WorkerPool | None = None
+
+
+def start() -> int:
+    """Start the workers unless they run; return the address for ``t[Slot.RUNTIME]``.
+
+    Their number is ``config.threads - 1`` at the first call, one per usable core being the default.
+    """
+    global _pool
+    runtime = native()
+    if _pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = WorkerPool(runtime, (config.threads or usable_cores()) - 1)
+    return runtime.table
+
+
+def lanes() -> int:
+    """Return how many worker numbers a loop may see: tasks get 0 <= worker < lanes()."""
+    start()
+    assert _pool is not None, "start() made it"
+    return _pool.count + 1
+
+
+def stop() -> None:
+    """End the workers. Programs still work, serially, until `start` is called again."""
+    global _pool
+    with _lock:
+        pool, _pool = _pool, None
+    if pool is not None:
+        pool.stop()
+
+
+def _forked(is_child: bool) -> None:
+    """The child has no workers: give it as many of its own, so that scratch still suffices."""
+    global _pool
+    if is_child and _pool is not None:
+        _pool = WorkerPool(native(), _pool.count)
+
+
+after_fork(_forked)
+atexit.register(stop)
