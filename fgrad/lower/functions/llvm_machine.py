@@ -16,8 +16,8 @@ class LlvmMachine(Machine[str]):
     """Writes vector code (lanes > 1) or scalar code (lanes = 1).
 
     emit   `emit(text, *operands)` places the instruction whose right-hand side is `text`, and
-           returns the name of its value. `operands` are the operands within `text`, in order, names and
-           constants; equal texts are equal values, so that `text` is a key to share them by.
+           returns the name of its value. `operands` are the operands within `text`, in order,
+           names and constants; equal texts are equal values, so `text` is a key to share them by.
     lanes  width of the vectors
     p      24 (float) or 53 (double)
     fma    whether the target fuses multiply and add. If not it is written out in exact arithmetic,
@@ -41,7 +41,7 @@ class LlvmMachine(Machine[str]):
         self.float_type = self._vector(self._element)
         self.int_type = self._vector(f"i{self.width}")
         self.mask_type = self._vector("i1")
-        self._suffix = f"f{self.width}" if lanes == 1 else f"v{lanes}f{self.width}"
+        self.suffix = f"f{self.width}" if lanes == 1 else f"v{lanes}f{self.width}"
 
     def type_of(self, kind: Kind) -> str:
         """The LLVM type of a handle."""
@@ -73,7 +73,7 @@ class LlvmMachine(Machine[str]):
 
     def _intrinsic(self, name: str, *operands: str) -> str:
         t = self.float_type
-        function = f"@llvm.{name}.{self._suffix}"
+        function = f"@llvm.{name}.{self.suffix}"
         self.declarations.add(f"declare {t} {function}({', '.join([t] * len(operands))})")
         arguments = ", ".join(f"{t} {operand}" for operand in operands)
         return self.emit(f"call {t} {function}({arguments})", *operands)

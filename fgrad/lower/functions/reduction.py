@@ -1,7 +1,7 @@
 """x modulo pi/2 as a pair, for every x: a three-part pi/2, or the method of Payne and Hanek.
 
-The latter is for large x. 2/pi is kept as integers of p bits. Of x 2/pi modulo 4 only five consecutive ones matter; they are
-picked by a barrel of selects, so that there is no table look-up and no gather.
+The latter is for large x. 2/pi is kept as integers of p bits. Of x 2/pi modulo 4 only five
+consecutive ones matter; a barrel of selects picks them, so that there is no table and no gather.
 """
 
 from fgrad.lower.functions.machine import Kind
