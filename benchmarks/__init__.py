@@ -1,0 +1,1 @@
+"""Our time against our peers': ``python -m benchmarks.compare``."""
