@@ -1,0 +1,156 @@
+"""pack: copies a strided block into a panel [k][width]. Only bits move, so one function serves 4 or 8 bytes.
+
+The three functions have one signature, void(ptr source, ptr panel, i64 k, i64 stride, i64 valid, i64 width), but
+for the last argument of `pack_any`. `valid` columns of the panel exist in the source; the others are filled with zeros, or
+with copies of the last one, and never reach a result.
+"""
+from __future__ import annotations
+
+from fgrad.lower.micro.machine import Machine
+from fgrad.lower.micro.text import Text
+
+UNROLL = 4
+
+
+def _args(*more: str) -> list[tuple[str, str]]:
+    return [("ptr", "source"), ("ptr", "panel"), *[("i64", n) for n in ("k", "stride", "valid", "width", *more)]]
+
+
+def pack_along(machine: Machine, size: int) -> str:
+    """Neighbours in the panel are neighbours in the source; steps of k are `stride` apart."""
+    lanes, kind = machine.lanes(size), f"i{8 * size}"
+    vec = f"<{lanes} x {kind}>"
+    f = Text(f"pack_along_{size}", _args())
+
+    def column(first: str) -> None:
+        left = f.sub("%valid", first)
+        source, panel = f.at("%source", kind, first), f.at("%panel", kind, first)
+
+        def whole(unroll: int) -> object:
+            def body(_: str, s: str, p: str) -> list[str]:
+                for _u in range(unroll):
+                    f.store(vec, f.load(vec, s, size), p, size)
+                    s, p = f.at(s, kind, "%stride"), f.at(p, kind, "%width")
+                return [s, p]
+
+            return body
+
+        def full() -> None:
+            many = f.value(f"and i64 %k, {-UNROLL}")
+            now = f.loop(0, many, UNROLL, [("ptr", source), ("ptr", panel)], whole(UNROLL))  # type: ignore[arg-type]
+            f.loop(many, "%k", 1, [("ptr", now[0]), ("ptr", now[1])], whole(1))  # type: ignore[arg-type]
+
+        def part() -> None:
+            mask = f.mask(left, lanes)
+
+            def body(_: str, s: str, p: str) -> list[str]:
+                f.store(vec, masked_load(f, machine, size, s, mask), p, size)
+                return [f.at(s, kind, "%stride"), f.at(p, kind, "%width")]
+
+            f.loop(0, "%k", 1, [("ptr", source), ("ptr", panel)], body)
+
+        f.branch(f.less(left, lanes), part, full)
+
+    def run(first: str) -> list[str]:
+        column(first)
+        return []
+
+    f.loop(0, "%width", lanes, (), run)
+    return f.done()
+
+
+def masked_load(f: Text, machine: Machine, size: int, pointer: str, mask: str) -> str:
+    """The lanes of a vector that `mask` selects; the others are 0 and their memory is not touched."""
+    lanes, kind = machine.lanes(size), f"i{8 * size}"
+    vec = f"<{lanes} x {kind}>"
+    return f.value(
+        f"call {vec} @llvm.masked.load.v{lanes}{kind}.p0(ptr {pointer}, i32 {size}, <{lanes} x i1> {mask}, "
+        f"{vec} zeroinitializer)"
+    )
+
+
+def transposed(f: Text, lanes: int, kind: str, rows: list[str]) -> list[str]:
+    """`lanes` vectors of `lanes` elements, transposed: log2(lanes) rounds of interleaving halves."""
+    vec = f"<{lanes} x {kind}>"
+    masks = []
+    for first in (0, lanes // 2):
+        picks = [i + far for i in range(first, first + lanes // 2) for far in (0, lanes)]
+        masks.append(f"<{lanes} x i32> <" + ", ".join([f"i32 {p}" for p in picks]) + ">")
+    for _ in range(lanes.bit_length() - 1):
+        half = lanes // 2
+        rows = [
+            f.value(f"shufflevector {vec} {rows[i]}, {vec} {rows[i + half]}, {mask}")
+            for i in range(half)
+            for mask in masks
+        ]
+    return rows
+
+
+def pack_across(machine: Machine, size: int) -> str:
+    """Steps of k are neighbours in the source; neighbours in the panel are `stride` apart. Blocks turn in registers."""
+    lanes, kind = machine.lanes(size), f"i{8 * size}"
+    vec = f"<{lanes} x {kind}>"
+    f = Text(f"pack_across_{size}", _args())
+    last = f.sub("%valid", 1)
+
+    def block(first: str) -> list[str]:
+        rows = []
+        for r in range(lanes):
+            row = f.min(f.add(first, r), last)  # columns that do not exist repeat the last one
+            rows.append(f.at("%source", kind, f.mul(row, "%stride")))
+        panel = f.at("%panel", kind, first)
+
+        def turn(k: str, mask: str | None) -> None:
+            loaded = []
+            for r in range(lanes):
+                place = f.at(rows[r], kind, k)
+                loaded.append(masked_load(f, machine, size, place, mask) if mask else f.load(vec, place, size))
+            to = f.at(panel, kind, f.mul(k, "%width"))
+            for column in transposed(f, lanes, kind, loaded):
+                f.store(vec, column, to, size)
+                to = f.at(to, kind, "%width")
+
+        whole = f.value(f"and i64 %k, {-lanes}")
+
+        def full(k: str) -> list[str]:
+            turn(k, None)
+            return []
+
+        f.loop(0, whole, lanes, (), full)
+        # the rest writes whole blocks: panels have room for k rounded up to a vector
+        f.branch(f.less(whole, "%k"), lambda: turn(whole, f.mask(f.sub("%k", whole), lanes)))
+        return []
+
+    f.loop(0, "%width", lanes, (), block)
+    return f.done()
+
+
+def turn_block(machine: Machine, size: int) -> str:
+    """void(ptr block, ptr panel, i64 width): a square block of one vector a row, turned into the panel."""
+    lanes, kind = machine.lanes(size), f"i{8 * size}"
+    vec = f"<{lanes} x {kind}>"
+    f = Text(f"turn_{size}", [("ptr", "block"), ("ptr", "panel"), ("i64", "width")])
+    to = "%panel"
+    for column in transposed(f, lanes, kind, [f.load(vec, f.at("%block", kind, lanes * r), size) for r in range(lanes)]):
+        f.store(vec, column, to, size)
+        to = f.at(to, kind, "%width")
+    return f.done()
+
+
+def pack_any(machine: Machine, size: int) -> str:
+    """Any strides: `stride` from step to step of k, the extra argument `pitch` from neighbour to neighbour."""
+    kind = f"i{8 * size}"
+    f = Text(f"pack_any_{size}", _args("pitch"))
+
+    def step(k: str) -> None:
+        source = f.at("%source", kind, f.mul(k, "%stride"))
+        panel = f.at("%panel", kind, f.mul(k, "%width"))
+
+        def copy(i: str) -> None:
+            f.store(kind, f.load(kind, f.at(source, kind, f.mul(i, "%pitch")), size), f.at(panel, kind, i), size)
+
+        f.each(0, "%valid", copy)
+        f.each("%valid", "%width", lambda i: f.store(kind, "0", f.at(panel, kind, i), size))
+
+    f.each(0, "%k", step)
+    return f.done()

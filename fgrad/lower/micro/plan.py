@@ -1,0 +1,181 @@
+"""plan: from the sizes of a contraction to its descriptor, its tasks and the micro-kernels it needs.
+
+The plan depends on sizes and on the machine's vectors and caches, never on the number of threads: results do not either.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fgrad.lower.micro.driver import WORDS, D, Pack
+from fgrad.lower.micro.machine import Element, Machine
+from fgrad.lower.micro.slots import DRIVER, Micro, pack_slot, tile_slot, vector_slot
+
+ONE_BLOCK = 1024  # steps of k that are summed in registers at most; beyond, blocks of about half
+BLOCK = 512
+TASKS = 8  # at least, where the work is worth it
+TASK_WORK = 60_000  # multiplications that pay for a second task
+BLOCK_ROWS = 168  # rows of A that a unit packs at once: with BLOCK steps about half of L2
+BLOCK_COLUMNS = 1024  # columns of a unit when K is in blocks: bounds the unfinished tiles
+IN_PLACE_ROWS = 160  # up to so many rows packing B does not pay for itself
+VECTOR_WIDE = 16  # column panels of one axpy call: its sums stay in L1
+ALIGN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a factor lies in memory: a strided view (`outer` along rows or columns, `step` along k), or generated."""
+
+    outer: int = 0
+    step: int = 0
+    generated: bool = False
+
+    @property
+    def mode(self) -> Pack:
+        """How its panels are packed."""
+        if self.generated:
+            return Pack.GENERATED
+        if self.outer == 1:
+            return Pack.ALONG
+        return Pack.ACROSS if self.step == 1 else Pack.ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do. `units` tasks for each of `batch` entries; `words` is the descriptor.
+
+    vector_form: `gemv` instead of `gemm`. packed: bytes of the B panels packed beforehand in `pack_tasks` tasks of
+    `pack_panels` panels each (0: no packing). scratch: bytes for each worker. micro: the modules used.
+    """
+
+    words: tuple[int, ...]
+    batch: int
+    units: int
+    rows: int
+    vectors: int
+    width: int
+    columns: int
+    vector_form: bool
+    scratch: int
+    packed: int
+    pack_tasks: int
+    pack_panels: int
+    pack_mode: Pack
+    micro: tuple[Micro, ...]
+
+    @property
+    def one_block(self) -> bool:
+        """Whether all of k is one block (then a generated pack function may rely on k0 = 0)."""
+        return self.words[D.BLOCKS] == 1
+
+
+def make_plan(
+    machine: Machine, element: Element, batch: int, m: int, n: int, k: int, a: Access, b: Access, ldc: int = 0,
+    b_batched: bool = True,
+) -> Plan:  # fmt: skip
+    """The plan for C[batch, m, n] = A[batch, m, k] B[batch, k, n].
+
+    ldc        row stride of C where tiles may be stored straight into it (then columns are neighbours), else 0
+    b_batched  whether B differs from one batch entry to the next
+    """
+    size, lanes = element.size, machine.lanes(element.size)
+    vectors = 2 if n > lanes else 1
+    width = machine.width(size, vectors)
+    panels_n = -(-n // width)
+    words = [0] * WORDS
+    words[D.SIZE], words[D.M], words[D.N], words[D.K] = size, m, n, k
+    words[D.WIDTH], words[D.PANELS_N] = width, panels_n
+    words[D.B_COLUMN], words[D.B_STEP] = b.outer, b.step
+    words[D.A_ROW], words[D.A_STEP] = a.outer, a.step
+    common = {"batch": batch, "vectors": vectors, "width": width, "columns": n}
+    if m == 1 and not a.generated and a.step == 1 and b.mode in (Pack.ALONG, Pack.ACROSS):
+        return _vector_plan(machine, element, words, b, k, common)
+
+    rows = machine.choose_rows(m)
+    panels_m = -(-m // rows)
+    tail = m - (panels_m - 1) * rows
+    last = min(r for r in machine.rows if r >= tail)
+    blocks = 1 if k <= ONE_BLOCK else -(-k // BLOCK)
+    kc = _round(-(-k // blocks), max(16, lanes))
+    blocks = -(-k // kc)
+    pm, pn = _split(batch, m, n, k, rows, width, panels_m, panels_n, blocks)
+    units_m, units_n = -(-panels_m // pm), -(-panels_n // pn)
+
+    b_mode = pack_mode = b.mode
+    packed = pack_tasks = pack_panels = 0
+    if b_mode is Pack.ALONG and m <= IN_PLACE_ROWS:
+        b_mode = Pack.IN_PLACE
+    elif units_m > 1 and batch == 1:
+        b_mode = Pack.SHARED
+        packed = blocks * panels_n * kc * width * size + ALIGN
+        pack_tasks = min(panels_n, TASKS) if n * k >= 1 << 15 else 1
+        pack_panels = -(-panels_n // pack_tasks)
+        pack_tasks = -(-panels_n // pack_panels)
+    height = machine.height(size)
+    at = 0
+    for word, length in (
+        (D.AT_A, pm * kc * height + 64 * 16),  # the tile kernel prefetches past the end, which never faults
+        (D.AT_B, kc * width),
+        (D.AT_C, (pm * pn if blocks > 1 else 1) * rows * width),
+        (D.AT_BLOCK, max(height, width) * lanes),
+    ):
+        words[word] = at
+        at += _round(length * size, ALIGN) + ALIGN
+    words[D.KC], words[D.BLOCKS], words[D.ROWS], words[D.HEIGHT] = kc, blocks, rows, height
+    words[D.TILE], words[D.TILE_LAST] = tile_slot(element, rows, vectors), tile_slot(element, last, vectors)
+    words[D.A_MODE], words[D.B_MODE], words[D.PACK] = a.mode, b_mode, pack_slot("along", size)
+    words[D.PM], words[D.PN], words[D.UNITS_N] = pm, pn, units_n
+    words[D.PANELS_M], words[D.LDC] = panels_m, ldc
+    tiles = {Micro("tile", element=element, rows=r, vectors=vectors) for r in (rows, last)}
+    micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
+    return Plan(
+        tuple(words), units=units_m * units_n, rows=rows, vector_form=False, scratch=at, packed=packed,
+        pack_tasks=pack_tasks, pack_panels=pack_panels, pack_mode=pack_mode, micro=micro, **common,
+    )  # fmt: skip
+
+
+def _vector_plan(
+    machine: Machine, element: Element, words: list[int], b: Access, k: int, common: dict[str, int]
+) -> Plan:
+    """One row: dot products where k is contiguous in B, else sums of rows of B."""
+    panels, width = words[D.PANELS_N], words[D.WIDTH]
+    dots = b.step == 1
+    wide = 1 if dots else min(VECTOR_WIDE, panels)
+    work = common["columns"] * k * common["batch"]
+    tasks = 1 if work < TASK_WORK else min(-(-panels // wide), 2 * TASKS)
+    pn = -(-panels // tasks)
+    if not dots:
+        wide = min(wide, pn)
+    words[D.PN], words[D.UNITS_N] = pn, -(-panels // pn)
+    words[D.FUNCTION], words[D.WIDE] = vector_slot("dot" if dots else "axpy", element), wide
+    micro = (DRIVER, Micro("vector", element=element))
+    return Plan(
+        tuple(words), units=words[D.UNITS_N], rows=1, vector_form=True, scratch=_round(wide * width * element.size, ALIGN),
+        packed=0, pack_tasks=0, pack_panels=0, pack_mode=b.mode, micro=micro, **common,
+    )  # fmt: skip
+
+
+def _split(
+    batch: int, m: int, n: int, k: int, rows: int, width: int, panels_m: int, panels_n: int, blocks: int
+) -> tuple[int, int]:
+    """(row panels, column panels) of a unit."""
+    pm = max(1, min(panels_m, (BLOCK_ROWS if batch == 1 else 400) // rows))
+    pm = -(-panels_m // -(-panels_m // pm))
+    pn = panels_n
+    if blocks > 1:
+        pn = max(1, min(panels_n, BLOCK_COLUMNS // width))
+        pn = -(-panels_n // -(-panels_n // pn))
+    if m * n * k * batch < TASK_WORK or batch >= TASKS:
+        return pm, pn
+    want = -(-TASKS // batch)
+    if panels_m >= 2 * want:
+        if -(-panels_m // pm) < want:
+            pm = -(-panels_m // want)
+    elif -(-panels_m // pm) * -(-panels_n // pn) < want and panels_n >= 2:
+        # few row panels: units side by side, each packing its own columns
+        pm = panels_m
+        pn = -(-panels_n // min(want, panels_n))
+    return pm, pn
+
+
+def _round(n: int, to: int) -> int:
+    return -(-n // to) * to
