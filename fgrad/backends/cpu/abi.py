@@ -1,18 +1,19 @@
 """What generated code and the native runtime agree on: the table of an entry and its neighbours.
 
-A program is one function ``void entry(int64_t *t)``. Its table `t` holds eight-byte words: first the
-four of `Slot`, then the scalars as bits, the addresses of the inputs and those of the outputs.
+A program is one function ``void entry(int64_t *t)``. Its table `t` holds eight-byte words: first
+the four of `Slot`, then the scalars as bits, the addresses of the inputs and those of the outputs.
 
     t[Slot.CTL]      control block of this call, layout `Ctl`
     t[Slot.RUNTIME]  table of pointers shared by the process, layout `Runtime`
     t[Slot.SCRATCH]  scratch memory; worker w of a parallel loop owns [w * bytes, (w + 1) * bytes)
     t[Slot.ARENA]    intermediates of the program
 
-Generated code polls ``Ctl.CANCEL`` and adds one to ``Ctl.PROGRESS`` on each back edge of a loop that
-may be long; it leaves when the word is not zero. It may set ``Ctl.ERROR`` and ``Ctl.WHERE``, and leave.
-A parallel loop is ``pfor(runtime, fn, table, n)`` with `fn` being ``void fn(ptr table, i64 task,
-i64 worker)``: each task in 0 <= task < n runs exactly once, 0 <= worker < `lanes` of the pool. Loops
-may be nested, but the worker numbers of an inner loop start at 0 again: scratch belongs to one loop.
+Generated code polls ``Ctl.CANCEL`` and adds one to ``Ctl.PROGRESS`` on each back edge of a loop
+that may be long; it leaves when the word is not zero. It may set ``Ctl.ERROR`` and ``Ctl.WHERE``,
+and leave. A parallel loop is ``pfor(runtime, fn, table, n)`` with `fn` being ``void fn(ptr table,
+i64 task, i64 worker)``: each task in 0 <= task < n runs exactly once, 0 <= worker < `lanes` of the
+pool. Loops may be nested, but the worker numbers of an inner loop start at 0 again: scratch belongs
+to one loop.
 """
 
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""Compiled code by its text: `load_code` finds it in memory, on disk, or compiles, links and loads it.
+"""Compiled code by its text: `load_code` finds it in memory or on disk, or compiles it.
 
 `upgrade` compiles code that was loaded at level 0 again at level 2, behind the program's back, on a
 thread of low priority. The thread is joined at exit after the module it is at, since a process that
@@ -128,8 +128,8 @@ _identity: str | None = None
 def _machine_identity() -> str:
     """Return a text that differs whenever the same IR would compile to other code.
 
-    Where the system tells the processor's features, LLVM need not be asked: a process that finds all
-    its code on disk never loads LLVM.
+    Where the system tells the processor's features, LLVM need not be asked: a process that finds
+    all its code on disk never loads LLVM.
     """
     global _identity
     if _identity is None:

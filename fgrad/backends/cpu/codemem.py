@@ -1,9 +1,10 @@
 """Memory for machine code: `Arena.load` copies an image in, `Arena.free` takes it out again.
 
 Pages are never writable and executable at once. They are private, written while read-write, then
-turned read-execute; freed pages lose all access, so that a stale call faults instead of running other
-code. Where the system refuses that turn (as under PR_SET_MDWE), memory is mapped twice, once to write
-and once to execute; such memory is shared with forked children, so a fork ends all reuse of it.
+turned read-execute; freed pages lose all access, so that a stale call faults instead of running
+other code. Where the system refuses that turn (as under PR_SET_MDWE), memory is mapped twice, once
+to write and once to execute; such memory is shared with forked children, so a fork ends all reuse
+of it.
 """
 
 import mmap
@@ -115,12 +116,9 @@ class Arena:
     def _take(self, image: Image) -> tuple[int, int]:
         size = -(-len(image.blob) // PAGE) * PAGE
         with self._lock:
-            for i, (at, room) in enumerate(self._free_runs):
-                if room >= size:
-                    del self._free_runs[i]
-                    break
-            else:
-                at, room = self._reserve(size)
+            fits = (i for i, (_, room) in enumerate(self._free_runs) if room >= size)
+            first = next(fits, None)
+            at, room = self._reserve(size) if first is None else self._free_runs.pop(first)
             if room > size:
                 insort(self._free_runs, (at + size, room - size))
             self._used[at] = size
@@ -175,9 +173,10 @@ def _map_twice(size: int) -> tuple[int, int]:
         os.close(fd)
 
 
-# void flush(start, end) for AArch64, whose instruction cache does not see stores. Line sizes come from
-# CTR_EL0; clean data by address to unification, invalidate instructions, with the barriers between
-# (Arm Architecture Reference Manual, "Ordering and completion of cache maintenance instructions").
+# void flush(start, end) for AArch64, whose instruction cache does not see stores. Line sizes come
+# from CTR_EL0; clean data by address to unification, invalidate instructions, with the barriers
+# between (Arm Architecture Reference Manual, "Ordering and completion of cache maintenance
+# instructions").
 FLUSH_AARCH64 = (
     0xD53B0022,  # mrs x2, ctr_el0
     0xD3504C43,  # ubfx x3, x2, #16, #4
@@ -205,7 +204,7 @@ FLUSH_AARCH64 = (
 
 
 def _instruction_flush() -> Callable[[int, int], Any] | None:
-    """Return flush(start, end) for this machine, None where stores reach instructions by themselves."""
+    """Return flush(start, end) for this machine, None where stores reach code by themselves."""
     if platform.machine().lower() not in ("aarch64", "arm64"):
         return None
     clear = address_of("sys_icache_invalidate")  # macOS

@@ -1,7 +1,7 @@
 """Linked code on disk, found by content: `DiskCache.get` and `put` of images.
 
-A file is: magic, 16-byte digest of the rest, length of the head, head (symbols and fixups), blob. It
-is written under a temporary name and renamed, so a reader sees a whole file or none. Whatever is
+A file is: magic, 16-byte digest of the rest, length of the head, head (symbols and fixups), blob.
+It is written under a temporary name and renamed, so a reader sees a whole file or none. Whatever is
 unexpected is a miss, and the file is removed. What lies here is executed: the folder must belong to
 this user and be writable by nobody else. A full or read-only disk means no cache, never an error.
 """
@@ -31,7 +31,7 @@ def content_key(text: str, *qualifiers: object) -> str:
 
 
 class DiskCache:
-    """Images in a folder, at most `limit_bytes` of them after a sweep. Threads and processes may share.
+    """Images in a folder, at most `limit_bytes` after a sweep. Threads and processes may share.
 
     Raises PermissionError if the folder is not private to this user, OSError if it cannot be made.
     """

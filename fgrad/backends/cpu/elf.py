@@ -1,9 +1,9 @@
 """Object files into images: `link` lays the sections of one ELF object out as one blob.
 
 Everything lies in one blob, so what is reached relative to the program counter is inside the blob,
-wherever it is loaded; with position-independent code of the small model nothing absolute is left but
-tables of pointers (`Image.fixups`). The blob is what a cache keeps, and loading it is one copy. It
-must be loaded on a page boundary. Whatever an image cannot hold is a LinkError with its name.
+wherever it is loaded; with position-independent code of the small model nothing absolute is left
+but tables of pointers (`Image.fixups`). The blob is what a cache keeps, and loading it is one copy.
+It must be loaded on a page boundary. Whatever an image cannot hold is a LinkError with its name.
 """
 
 import struct
@@ -143,9 +143,7 @@ def _owners(source: _Object, section: int) -> str:
     return " " + ", ".join(names) if names else ""
 
 
-def _read_symbols(
-    source: _Object, place: dict[int, int]
-) -> tuple[list[_Symbol], dict[str, int]]:
+def _read_symbols(source: _Object, place: dict[int, int]) -> tuple[list[_Symbol], dict[str, int]]:
     """Return all symbols by number, and the offsets of the global functions by name."""
     table, public = [], {}
     for section in source.sections:
@@ -177,7 +175,8 @@ class _Relocator:
     """Writes relocated values into a blob; one subclass per machine holds the kinds it knows.
 
     A kind's action receives (place, value, got): offset of the field, offset of the target in the
-    blob plus addend, and a function that makes (once) a word holding the target and gives its offset.
+    blob plus addend, and a function that makes (once) a word holding the target and gives its
+    offset.
     """
 
     machine: str

@@ -1,9 +1,10 @@
 """Forking: locks that a fork cannot leave locked for ever, and what to mend in the child.
 
 A child has one thread. A lock held by another thread of the parent at the moment of the fork would
-stay locked in the child, and what it guards might be half written. So the forking thread takes every
-lock made here, forks, and both sides run their hooks and release the locks. Rule that keeps this free
-of deadlock: a thread that holds one of these locks takes no other one of them, and does not fork.
+stay locked in the child, and what it guards might be half written. So the forking thread takes
+every lock made here, forks, and both sides run their hooks and release the locks. Rule that keeps
+this free of deadlock: a thread that holds one of these locks takes no other one of them, and does
+not fork.
 """
 
 import os

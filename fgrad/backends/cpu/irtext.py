@@ -1,4 +1,4 @@
-"""Small helpers for LLVM IR written by hand, and the native runtime's way to sleep, wake and spin."""
+"""Small helpers for LLVM IR written by hand, and the runtime's way to sleep, wake and spin."""
 
 import platform
 from enum import IntEnum
@@ -41,7 +41,7 @@ def word(name: str, base: str, index: Runtime | Os) -> str:
 def primitives(has_futex: bool) -> str:
     """IR of nap, wake, clock and spin.
 
-    void nap(rt, word, seen, ns)  sleep while the i32 at `word` is `seen`, at most ns (< 0: no limit);
+    void nap(rt, word, seen, ns)  sleep while the i32 at `word` is `seen`, at most ns (< 0: any);
                                   may return early, as when a signal arrives: callers look again
     void wake(rt, word, count)    end up to `count` sleeps there
     """

@@ -1,9 +1,10 @@
 """IR text to object bytes, through libllvmlite, with every failure an exception.
 
-The library is called directly: each compilation has a context of its own and borrows a target machine
-that nobody else uses meanwhile, so threads compile side by side and a fork leaves no lock behind.
-llvmlite's Python interface, which takes one lock around every call, stands in where the library is not
-the one we know. llvmlite is loaded at the first use of this module's functions, not at its import.
+The library is called directly: each compilation has a context of its own and borrows a target
+machine that nobody else uses meanwhile, so threads compile side by side and a fork leaves no lock
+behind. llvmlite's Python interface, which takes one lock around every call, stands in where the
+library is not the one we know. llvmlite is loaded at the first use of this module's functions, not
+at its import.
 
 `-disable-lsr` is set for the whole process (loop strength reduction undoes our addressing); other
 users of llvmlite in this process compile with it too.
@@ -58,8 +59,8 @@ def compile_ir(text: str, level: int = 2) -> bytes:
     level  of code generation: 0 compiles fastest, 2 runs fastest; no IR passes run at either
 
     Safe from any thread; the GIL is released meanwhile. Raises CompileError with the refused line.
-    The text must not hold what makes LLVM abort: intrinsics of features this machine lacks, calls of
-    functions that LLVM would expand to libm (those are a LinkError later), integers above i128.
+    The text must not hold what makes LLVM abort: intrinsics of features this machine lacks, calls
+    of functions that LLVM would expand to libm (those are a LinkError later), integers above i128.
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS}, got {level}")
@@ -218,7 +219,7 @@ class _LlvmliteService:
         return data
 
     def _machine(self, level: int) -> Any:
-        machines = self._machines.__dict__
+        machines: dict[Any, Any] = self._machines.__dict__
         if level not in machines:
             target = self._binding.Target.from_triple(self.host.triple)
             machines[level] = target.create_target_machine(
@@ -239,4 +240,5 @@ def _refused(ir: str, reason: str) -> CompileError:
     number = int(place[1])
     lines = ir.split("\n")
     line = lines[number - 1] if number <= len(lines) else ""
-    return CompileError(f"LLVM refused line {number}, column {place[2]}: {place[3]}\n  {line.strip()}")
+    where = f"line {number}, column {place[2]}"
+    return CompileError(f"LLVM refused {where}: {place[3]}\n  {line.strip()}")

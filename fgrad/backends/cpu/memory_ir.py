@@ -48,7 +48,6 @@ def memory_ir() -> str:
         prepare="",
         wide="%from = getelementptr i8, ptr %source, i64 %i\n"
         "  %v = load <8 x i64>, ptr %from, align 1",
-        narrow="%from.byte = getelementptr i8, ptr %source, i64 %j\n"
-        "  %b = load i8, ptr %from.byte",
+        narrow="%from.byte = getelementptr i8, ptr %source, i64 %j\n  %b = load i8, ptr %from.byte",
     )
     return fill + copy

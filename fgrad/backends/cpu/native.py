@@ -94,7 +94,8 @@ def load_native(has_futex: bool = HAS_FUTEX) -> Native:
 
 
 def provide(slot: int, address: int) -> None:
-    """Set a free word of the runtime table, for micro-kernels and helpers; keep their Code alive."""
+    """Set a free word of the runtime table, for a micro-kernel; keep its Code alive."""
     if not Runtime.FREE <= slot < RUNTIME_SLOTS:
-        raise ValueError(f"slot must be from {int(Runtime.FREE)} to {RUNTIME_SLOTS - 1}, got {slot}")
+        first, last = int(Runtime.FREE), RUNTIME_SLOTS - 1
+        raise ValueError(f"slot must be from {first} to {last}, got {slot}")
     words(native().table)[slot] = address

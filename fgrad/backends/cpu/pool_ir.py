@@ -1,15 +1,16 @@
 """IR of the worker pool: `pfor`, the loop of a worker, and the layout they share.
 
-A job slot holds one parallel loop. Its STATE is ``generation << 32 | next task``; a thread takes the
-next task by compare and swap on it, so a task runs exactly once and no lock is held while it runs.
-Publishing closes the state (next task = 2**32 - 1), writes the fields, then opens the next generation:
-a reader that paired old and new fields fails its swap. The fields are release and acquire for that
-reason. A caller takes part in its own loop and waits only for tasks that already run, so nested loops
-and several callers cannot block each other; without a free slot a loop runs serially.
+A job slot holds one parallel loop. Its STATE is ``generation << 32 | next task``; a thread takes
+the next task by compare and swap on it, so a task runs exactly once and no lock is held while it
+runs. Publishing closes the state (next task = 2**32 - 1), writes the fields, then opens the next
+generation: a reader that paired old and new fields fails its swap. The fields are release and
+acquire for that reason. A caller takes part in its own loop and waits only for tasks that already
+run, so nested loops and several callers cannot block each other; without a free slot a loop runs
+serially.
 
-Sleeping: a worker reads SEQ, looks at every slot, spins, raises SLEEPERS and sleeps while SEQ is what
-it read. A caller publishes, raises SEQ, then reads SLEEPERS. Both orders are sequentially consistent,
-so one of the two sees the other and no wake is lost.
+Sleeping: a worker reads SEQ, looks at every slot, spins, raises SLEEPERS and sleeps while SEQ is
+what it read. A caller publishes, raises SEQ, then reads SLEEPERS. Both orders are sequentially
+consistent, so one of the two sees the other and no wake is lost.
 """
 
 from enum import IntEnum
@@ -257,7 +258,7 @@ define internal void @place(ptr %rt, ptr %pool) nounwind {
 
 
 def _worker(has_futex: bool) -> str:
-    """IR of ``ptr worker(ptr arg)``; arg holds the runtime table, the pool, the number from 1 on."""
+    """IR of ``ptr worker(ptr arg)``; arg holds the runtime table, the pool, its number (from 1)."""
     number = "%thread = add i64 0, 1"
     if has_futex:
         number = f"""{word("os", "rt", Runtime.OS)}

@@ -1,4 +1,4 @@
-"""The ordered queue of a CPU device: programs go in, one dispatcher thread runs them one after another.
+"""The ordered queue of a CPU device: one dispatcher thread runs programs one after another.
 
 A ticket is the place of a submission in the order, counting from 1; tickets are the values of the
 device's timeline. Submitting costs about a microsecond and never waits unless the ring is full.
@@ -125,13 +125,14 @@ class Queue:
         Work that has not begun never runs; the program that runs ends at its next poll. Either way
         the tickets are completed in order, with `Error.CANCELLED` as their failure.
         """
-        last = self.issued()
-        self._runtime.functions["cancel"](self.address, last if ticket is None else min(ticket, last))
+        last = self.issued() if ticket is None else min(ticket, self.issued())
+        self._runtime.functions["cancel"](self.address, last)
 
     def failure(self, ticket: int) -> Failure | None:
         """Return how `ticket`, which is completed, failed; None if it ended well.
 
-        Failures are kept for the newest thousand that failed, if looked for before 64 others failed.
+        Failures are kept for the newest thousand that failed, if looked for before 64 others
+        failed.
         """
         with self._lock:
             count = self._words[Ring.FAILURES // 8]

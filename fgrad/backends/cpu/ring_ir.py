@@ -1,12 +1,13 @@
 """IR of the ordered queue: submitters, one dispatcher thread, waiters, and the layout they share.
 
-A bounded ring of cells, each with a sequence number that says whose turn it is: equal to the position,
-a submitter may fill it; one more, the dispatcher may run it. The position plus one is the ticket, and
-COMPLETED holds the newest finished ticket. The gate is a lock of a few instructions that orders the
-start and end of a program against `cancel`, so that a cancel never hits the program after.
+A bounded ring of cells, each with a sequence number that says whose turn it is: equal to the
+position, a submitter may fill it; one more, the dispatcher may run it. The position plus one is the
+ticket, and COMPLETED holds the newest finished ticket. The gate is a lock of a few instructions
+that orders the start and end of a program against `cancel`, so that a cancel never hits the program
+after.
 
-Sleeping follows the pool's rule: raise the count of sleepers, look again, sleep while the word is as
-seen; the other side writes the word, then reads the count.
+Sleeping follows the pool's rule: raise the count of sleepers, look again, sleep while the word is
+as seen; the other side writes the word, then reads the count.
 """
 
 from enum import IntEnum
@@ -120,8 +121,8 @@ define internal void @unlock(ptr %gate) nounwind {{
 """
 
 _DISPATCHER = f"""
-; ptr dispatcher(ptr arg): arg holds the runtime table and the ring. Runs one program after the other;
-; on QUIT it leaves when nothing is queued.
+; ptr dispatcher(ptr arg): arg holds the runtime table and the ring.
+; Runs one program after the other; on QUIT it leaves when nothing is queued.
 define ptr @dispatcher(ptr %arg) nounwind {{
   %rt = load ptr, ptr %arg
   {field("ring.at", "arg", 8)}

@@ -1,8 +1,8 @@
 """The worker pool: native threads that share the parallel loops of every program of the process.
 
-Workers are bare pthreads running one native loop: they have no Python state, the interpreter does not
-know them, and all signals are blocked in them, so that Ctrl-C reaches a Python thread. A forked child
-builds a pool of its own before `fork` returns; the parent's is untouched.
+Workers are bare pthreads running one native loop: they have no Python state, the interpreter does
+not know them, and all signals are blocked in them, so that Ctrl-C reaches a Python thread. A forked
+child builds a pool of its own before `fork` returns; the parent's is untouched.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from fgrad.backends.cpu.pool_ir import MAX_PLACED, MAX_WORKERS, POOL_BYTES, Pool
 from fgrad.config import config
 from fgrad.errors import DeviceError
 
-SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs about as much
+SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs as much
 _STOP_SECONDS = 2.0
 _create = as_function(
     address_of("pthread_create"), "int(*)(uintptr_t*, intptr_t, intptr_t, intptr_t)"
@@ -60,7 +60,7 @@ class WorkerPool:
     """Workers of one runtime table.
 
     count  number of workers; loops run on count + 1 threads, the caller being one
-    place  keep workers off the caller's processor: an idle one beats a shared one from 80 us of work
+    place  keep workers off the caller's processor; from 80 us of work on this decides
     """
 
     def __init__(self, runtime: Native, count: int, *, place: bool = True) -> None:
@@ -139,7 +139,7 @@ _rounds: int | None = None
 
 
 def spin_rounds(runtime: Native) -> int:
-    """Return how many pauses take `SPIN_US`; one pause is 14 ns on some processors, 50 on others."""
+    """Return how many pauses take `SPIN_US`; a pause is 14 ns here, 50 ns elsewhere."""
     global _rounds
     if _rounds is None:
         spin, clock = runtime.functions["spin"], runtime.functions["clock"]
@@ -154,7 +154,8 @@ def spin_rounds(runtime: Native) -> int:
 
 def usable_cores() -> int:
     """Return how many processors this process may use, by affinity and by a container's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max") as file:
             quota, period = file.read().split()
