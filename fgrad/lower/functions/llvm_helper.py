@@ -7,6 +7,7 @@ trigonometric arguments also stands behind a real branch.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from fgrad.lower.functions.llvm_machine import LlvmMachine
 from fgrad.lower.functions.machine import Kind
@@ -98,6 +99,7 @@ def _live(lines: list[str], result: str) -> list[str]:
     return kept[::-1]
 
 
+@cache
 def helper(name: str, lanes: int, p: int, fma: bool = True) -> Helper:
     """The function `name` of the table as an LLVM function on vectors of `lanes` (1: scalars).
 

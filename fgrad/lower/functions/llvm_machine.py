@@ -24,8 +24,9 @@ class LlvmMachine(Machine[str]):
            for float in double; for double with |x|, |y| below 2^995 and no underflow in the
            product's low part.
 
-    `declarations` collects the declarations of the intrinsics in use. No fast-math flag is written
-    and none may be added.
+    A subclass that can open blocks overrides `branch_any` (as `llvm_helper` does); here both sides
+    are written out. `declarations` collects the declarations of the intrinsics in use. No
+    fast-math flag is written and none may be added.
     """
 
     def __init__(self, emit: Callable[..., str], lanes: int, p: int, fma: bool = True) -> None:

@@ -34,9 +34,7 @@ def log_reduce(x: Value) -> tuple[Value, Value, Value]:
     return m, e, biased
 
 
-def log_pair(
-    f: Value, f_low: Operand, e: Value | None, fine: bool = False
-) -> tuple[Value, Value]:
+def log_pair(f: Value, f_low: Operand, e: Value | None, fine: bool = False) -> tuple[Value, Value]:
     """log(1 + f + f_low) + e log 2 as a pair, 1 + f in [sqrt(1/2), sqrt 2]; e = None is 0.
 
     Relative error about 2^-(p+12); with `fine`, 7 operations more, about 2^-(p+15).

@@ -29,16 +29,12 @@ def sigmoid(x: Value) -> Value:
     power = _bounded_power(n)
     d, d_low = fast_two_sum(x.const(1.0), h * power)
     negative = x < 0.0
-    q, q_low = div_pair(
-        where(negative, h, 1.0), where(negative, low, 0.0), d, d_low + low * power
-    )
+    q, q_low = div_pair(where(negative, h, 1.0), where(negative, low, 0.0), d, d_low + low * power)
     y = scale(q + q_low, where(negative & ~under, n, 0))
     return where(x.is_nan(), x, where(under, 0.0, y))
 
 
-def _log1p_of_exp_minus(
-    a: Value, a_low: Operand, out: Value
-) -> tuple[Value, Value, Value, Value]:
+def _log1p_of_exp_minus(a: Value, a_low: Operand, out: Value) -> tuple[Value, Value, Value, Value]:
     """log(1 + t) for t = e^-(a + a_low), a >= 0: far, the logarithm as a pair, and t itself.
 
     Where `far`, t is so small that it is its own logarithm and the pair is meaningless; where

@@ -178,6 +178,5 @@ class Machine(ABC, Generic[H]):
         """
         rare, usual = then(), otherwise()
         return tuple(
-            self.select(kind, mask, x, y)
-            for kind, x, y in zip(kinds, rare, usual, strict=True)
+            self.select(kind, mask, x, y) for kind, x, y in zip(kinds, rare, usual, strict=True)
         )

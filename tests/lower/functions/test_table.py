@@ -45,9 +45,7 @@ def test_constants_are_exact(p: int) -> None:
             (k.log10_e, 1 / mpmath.ln10),
             (k.digamma_root, mpmath.findroot(mpmath.digamma, 1.4616)),
         ):
-            assert abs(sum(map(mpmath.mpf, parts)) / exact - 1) < mpmath.mpf(2) ** (
-                -p * len(parts)
-            )
+            assert abs(sum(map(mpmath.mpf, parts)) / exact - 1) < mpmath.mpf(2) ** (-p * len(parts))
         # The chunks of 2/pi, put together again, are 2/pi cut off.
         chunks = k.two_over_pi_chunks
         total = sum(mpmath.mpf(c) * mpmath.mpf(2) ** (-p * (j + 1)) for j, c in enumerate(chunks))
