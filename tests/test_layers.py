@@ -109,6 +109,11 @@ def test_the_package_file_of_a_room_is_a_docstring_only() -> None:
             assert ast.get_docstring(tree) and len(tree.body) == 1, f"{path} holds code"
 
 
+def test_every_folder_is_a_package() -> None:
+    for folder in {path.parent for path in SOURCES}:  # others would be missing when installed
+        assert (folder / "__init__.py").exists(), f"{folder} has no __init__.py"
+
+
 def test_every_module_says_what_it_is() -> None:
     for path in SOURCES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
