@@ -30,14 +30,16 @@ def compiled(
         return get_device(device_name).compile(program, inline, donated, name)
 
 
-def run_program(program: Program, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
-    """Run a closed program on concrete arrays."""
+def run_program(
+    program: Program, arrays: Sequence[DeviceArray], weak: Sequence[bool] | None = None
+) -> list[DeviceArray]:
+    """Run a closed program on concrete arrays; `weak` says which results have a weak dtype."""
     device = arrays[0].sig.device if arrays else get_device()
     executable = compiled(program, device.name)
     words = [a.addr for a in arrays]
     outs = []
-    for dtype, shape in program.avals:
-        sig = sig_of(Aval(dtype, shape), device)
+    for i, (dtype, shape) in enumerate(program.avals):
+        sig = sig_of(Aval(dtype, shape, weak is not None and weak[i]), device)
         outs.append(DeviceArray(sig, sig.take()))
     words.extend([o.addr for o in outs])
     executable.call(words)

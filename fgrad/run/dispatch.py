@@ -57,7 +57,8 @@ class Entry:
     out_sigs: list[Sig]
     avals: list[Aval]
     donated: frozenset[int]
-    statics: Any = None
+    statics: Any
+    leaf_sigs: list[Sig | None]
 
 
 class Dispatcher:
@@ -138,7 +139,8 @@ class Dispatcher:
         program, captured, out_tree, weak = self.trace(avals, in_tree, statics)
         executable = compiled(program, device.name, inline, donated, self.name)
         sigs = [sig_of(Aval(o.dtype, o.shape, w), device) for o, w in zip(program.outs, weak, strict=True)]
-        return Entry(program, executable, captured, out_tree, sigs, avals, donated, statics)
+        leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
+        return Entry(program, executable, captured, out_tree, sigs, avals, donated, statics, leaf_sigs)
 
     def call(self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()) -> Any:
         """Run the function on `leaves`."""

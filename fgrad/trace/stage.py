@@ -38,6 +38,8 @@ class _Local(threading.local):
 
 
 _local = _Local()
+open_stages: list[Stage] = []
+"""All open stages of all threads: generated code may take its short path only while this is empty."""
 
 
 def stages() -> list[Stage]:
@@ -55,10 +57,12 @@ def opened(stage: Stage) -> Iterator[Stage]:
     """Trace into `stage` inside the block."""
     stack = _local.stack
     stack.append(stage)
+    open_stages.append(stage)
     try:
         yield stage
     finally:
         stack.pop()
+        open_stages.remove(stage)
 
 
 @contextmanager

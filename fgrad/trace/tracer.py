@@ -99,6 +99,13 @@ def lift(x: ArrayLike) -> Tracer:
     )
 
 
+def aval_of(x: Any) -> Aval:
+    """The aval of an array, a number, or anything with `shape` and `dtype` (a ShapeDtypeStruct)."""
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, Array | np.generic):
+        return Aval(dt.to_dtype(x.dtype), tuple(x.shape), bool(getattr(x, "weak_type", False)))
+    return lift(x).aval
+
+
 def is_arraylike(x: Any) -> bool:
     """Whether `lift` takes `x`."""
     return (
@@ -155,6 +162,6 @@ def broadcast(nodes: Sequence[UOp]) -> list[UOp]:
 
 
 __all__ = [
-    "ArrayLike", "ConcretizationError", "Tracer", "broadcast", "cast_node", "is_arraylike", "is_scalar", "lift",
+    "ArrayLike", "ConcretizationError", "Tracer", "aval_of", "broadcast", "cast_node", "is_arraylike", "is_scalar", "lift",
     "promoted", "scalar_fits", "scalar_node",
 ]  # fmt: skip

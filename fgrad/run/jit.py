@@ -1,0 +1,220 @@
+"""jit: a function compiled once for each signature of its arguments.
+
+A jitted object is a real function. Its first calls take the general path (optree, a dictionary look-up); `wrapper.py` then
+replaces its code by one generated for the signatures that were seen.
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fgrad.errors import ArgumentError
+from fgrad.run.dispatch import Dispatcher
+from fgrad.run.inspect import Lowered
+from fgrad.run.wrapper import Wrapper
+from fgrad.trace import tree
+from fgrad.trace.stage import is_tracing
+from fgrad.trace.staging import function_name, lift_results
+
+
+
+class Signature:
+    """Which arguments of a function are static or donated, by position and by name."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: int | Sequence[int] | None,
+        static_argnames: str | Iterable[str] | None,
+        donate_argnums: int | Sequence[int] | None,
+        donate_argnames: str | Iterable[str] | None,
+    ) -> None:
+        try:
+            self.parameters: list[inspect.Parameter] | None = list(inspect.signature(fun).parameters.values())
+        except (TypeError, ValueError):
+            self.parameters = None
+        self.name = function_name(fun)
+        self.static = self._both(static_argnums, static_argnames, "static")
+        self.donated = self._both(donate_argnums, donate_argnames, "donate")
+        common = self.static[0] & self.donated[0] or self.static[1] & self.donated[1]
+        if common:
+            raise ArgumentError(f"jit({self.name}): arguments {sorted(map(str, common))} are both static and donated")
+
+    def _both(self, nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
+        positions = {nums} if isinstance(nums, int) else set(nums or ())
+        words = {names} if isinstance(names, str) else set(names or ())
+        if self.parameters is None:
+            return frozenset(positions), frozenset(words)
+        by_position = [p for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in self.parameters)
+        known = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
+        for i in list(positions):
+            if i < 0:
+                positions.remove(i)
+                positions.add(i + len(by_position))
+        for i in positions:
+            if not variadic and not 0 <= i < len(by_position):
+                raise ArgumentError(
+                    f"jit({self.name}): {what}_argnums has {i}, but the function has {len(by_position)} positional parameters"
+                )
+        for word in words:
+            if word not in known and not takes_any:
+                raise ArgumentError(f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function")
+        for i, p in enumerate(by_position):
+            if i in positions and p.kind is p.POSITIONAL_OR_KEYWORD:
+                words.add(p.name)
+            if p.name in words:
+                positions.add(i)
+        return frozenset(positions), frozenset(words)
+
+    def partition(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """-> (dynamic (args, kwargs), hashable static values)."""
+        nums, names = self.static
+        if not nums and not names:
+            return (args, kwargs), ()
+        dynamic = tuple([None if i in nums else x for i, x in enumerate(args)])
+        fixed = tuple([(i, x) for i, x in enumerate(args) if i in nums])
+        named = tuple([(k, v) for k, v in sorted(kwargs.items()) if k in names])
+        rest = {k: v for k, v in kwargs.items() if k not in names}
+        for key, value in (*fixed, *named):
+            try:
+                hash(value)
+            except TypeError:
+                raise ArgumentError(
+                    f"jit({self.name}): static argument {key!r} is {value!r}, of type {type(value).__name__}, which cannot "
+                    "be hashed; pass a tuple instead of a list, or make the argument dynamic"
+                ) from None
+        return (dynamic, rest), (_Static(fixed), _Static(named))
+
+    def donated_leaves(self, dynamic: Any) -> frozenset[int]:
+        """Which leaves of the dynamic (args, kwargs) are donated."""
+        nums, names = self.donated
+        if not nums and not names:
+            return frozenset()
+        args, kwargs = dynamic
+        at, out = 0, []
+        for i, x in enumerate(args):
+            n = len(tree.leaves_of(x))
+            if i in nums:
+                out.extend(range(at, at + n))
+            at += n
+        for k in sorted(kwargs):
+            n = len(tree.leaves_of(kwargs[k]))
+            if k in names:
+                out.extend(range(at, at + n))
+            at += n
+        return frozenset(out)
+
+
+class _Static(tuple):  # type: ignore[type-arg]
+    """Static values that compare with their types: f(1), f(1.0) and f(True) are different programs."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, other) is True and [type(v) for _, v in self] == [type(v) for _, v in other]  # type: ignore[attr-defined]
+
+    __hash__ = tuple.__hash__
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: str | None = None,
+    backend: str | None = None,
+    **unsupported: Any,
+) -> Any:
+    """A version of `fun` that is traced and compiled once for each signature, then runs as one native call.
+
+    fun                              takes and returns pytrees of arrays; may close over arrays (they become parameters)
+    static_argnums, static_argnames  arguments that are Python values; must be hashable, each value compiles anew
+    donate_argnums, donate_argnames  arguments whose memory the call may reuse; unusable afterwards
+
+    Python numbers never compile anew by their value. The result has `.lower(*args)`, `.trace`, `.eval_shape`, `.clear_cache()`
+    and `.cache_size()`. Raises ArgumentError for argument positions or names that do not exist.
+
+    >>> jit(lambda x: x * 2)(3.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    if unsupported:
+        raise NotImplementedError(f"jit does not take {', '.join(unsupported)}; fgrad runs on one device at a time")
+    if device is not None or backend is not None:
+        raise NotImplementedError("jit(device=) is not supported; use fgrad.default_device or device_put")
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    if fun is None:
+        return lambda f: _jit(f, *options)
+    return _jit(fun, *options)
+
+
+def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+    if not callable(fun):
+        raise TypeError(f"jit needs a function, got {fun!r} of type {type(fun).__name__}")
+    signature = Signature(fun, *options)
+
+    def make(statics: Any) -> Callable[..., Any]:
+        if not statics:
+            return fun
+        fixed, named = statics
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            full = list(args)
+            for i, x in fixed:
+                full[i] = x
+            return fun(*full, **kwargs, **dict(named))
+
+        run.__name__ = signature.name
+        return run
+
+    dispatcher = Dispatcher(make, signature.name)
+
+    def general(*args: Any, **kwargs: Any) -> Any:
+        """Everything the generated code does not know."""
+        if is_tracing():
+            results, out_tree = lift_results(fun(*args, **kwargs), signature.name)
+            return tree.unflatten(out_tree, results)
+        dynamic, statics = signature.partition(args, kwargs)
+        leaves, in_tree = tree.flatten(dynamic)
+        donated = signature.donated_leaves(dynamic)
+        leaves = dispatcher.concrete_leaves(leaves, in_tree)
+        entry = dispatcher.entry(leaves, in_tree, statics, donated)
+        wrapper.learn(entry, in_tree, leaves)
+        return dispatcher.run(entry, leaves)
+
+    wrapper = Wrapper(fun, general, signature.name)
+    jitted = wrapper.function
+
+    def lower(*args: Any, **kwargs: Any) -> Lowered:
+        """Trace and lower for arguments like these (arrays, or ShapeDtypeStructs) without running."""
+        dynamic, statics = signature.partition(args, kwargs)
+        leaves, in_tree = tree.flatten(dynamic)
+        return Lowered(dispatcher, leaves, in_tree, statics, signature.donated_leaves(dynamic))
+
+    def clear_cache() -> None:
+        """Forget all compiled signatures."""
+        dispatcher.entries.clear()
+        wrapper.reset()
+
+    def eval_shape(*args: Any, **kwargs: Any) -> Any:
+        """Shapes and dtypes of the result, as ShapeDtypeStructs."""
+        return lower(*args, **kwargs).out_info
+
+    extras: dict[str, Any] = {
+        "lower": lower, "trace": lower, "clear_cache": clear_cache, "eval_shape": eval_shape,
+        "cache_size": lambda: len(dispatcher.entries), "_cache_size": lambda: len(dispatcher.entries),
+        "dispatcher": dispatcher, "__wrapped__": fun, "__doc__": getattr(fun, "__doc__", None),
+        "__module__": getattr(fun, "__module__", __name__), "__qualname__": getattr(fun, "__qualname__", signature.name),
+        "__name__": signature.name,
+    }  # fmt: skip
+    for name, value in extras.items():
+        setattr(jitted, name, value)
+    return jitted
+
+

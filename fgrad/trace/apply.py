@@ -1,0 +1,84 @@
+"""Close a function over its arguments into a Program, and put Programs to work on arrays.
+
+All transforms are written with these two: `close_over` traces a function and closes it, `apply` inlines a program into the
+open stage, or runs it when nothing is being traced.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgrad.trace import tree
+from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing
+from fgrad.trace.staging import trace
+from fgrad.trace.tracer import Tracer, is_arraylike, is_scalar, lift
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, paused_gc
+from fgrad.uop.op import Op
+from fgrad.uop.program import Program, closure
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A function as Program over (*captured, *params). `nodes` are what all these stand for."""
+
+    program: Program
+    nodes: list[UOp]
+    captured: int
+    in_avals: list[Aval]
+    out_tree: tree.TreeDef
+    out_avals: list[Aval]
+
+
+def operand(x: Any) -> Tracer:
+    """The tracer of an argument. Outside of any stage a number becomes a 0-d array: its value must not be part of a program."""
+    if not is_tracing() and is_scalar(x) and hooks.from_host is not None:
+        t = lift(x)
+        return Tracer(hooks.from_host(np.asarray(x), dtype=t.node.dtype, weak=t.weak).as_node(), t.weak)
+    return lift(x)
+
+
+def check_leaves(leaves: Sequence[Any], spec: tree.TreeDef, what: str, root: str = "args") -> None:
+    """Raise TypeError naming the path of the first leaf that is no array or number."""
+    for i, x in enumerate(leaves):
+        if not is_arraylike(x):
+            raise TypeError(
+                f"{what} takes arrays and numbers, but {tree.path_of(spec, i, root)} is {x!r} of type {type(x).__name__}"
+            )
+
+
+def close_over(
+    fun: Callable[..., Any],
+    operands: Sequence[Tracer],
+    in_tree: tree.TreeDef,
+    stage: Stage,
+    avals: Sequence[Aval] | None = None,
+) -> Closed:
+    """Trace `fun(*args, **kwargs)` ((args, kwargs) has structure `in_tree`) on avals like those of `operands`."""
+    nodes = [t.node for t in operands]
+    avals = [t.aval for t in operands] if avals is None else list(avals)
+    with paused_gc():
+        traced = trace(fun, in_tree, avals, stage, stands_for=nodes)
+        captured, program = closure(traced.params, traced.outs)
+        check_leaks(captured, stage.what)
+    return Closed(program, [*captured, *nodes], len(captured), avals, traced.out_tree, traced.out_avals)
+
+
+def apply(program: Program, nodes: Sequence[UOp], weak: Sequence[bool] | None = None) -> list[Any]:
+    """The outputs of `program` on `nodes`: tracers inside a stage, else concrete arrays."""
+    weak = [False] * len(program.outs) if weak is None else weak
+    if is_tracing():
+        with paused_gc():
+            return [Tracer(n, w) for n, w in zip(program.inline(nodes), weak, strict=True)]
+    assert hooks.execute_program is not None
+    return hooks.execute_program(program, materialise(nodes), weak)
+
+
+def materialise(nodes: Sequence[UOp]) -> list[Any]:
+    """The concrete arrays that nodes without open PARAMs stand for."""
+    rest = [n for n in nodes if n.op is not Op.BUFFER]
+    values = dict(zip(rest, execute(rest), strict=True)) if rest else {}
+    return [n.arg.owner if n.op is Op.BUFFER else values[n] for n in nodes]
