@@ -17,7 +17,7 @@ TASK_WORK = 60_000  # multiplications that pay for a second task
 BLOCK_ROWS = 168  # rows of A that a unit packs at once: with BLOCK steps about half of L2
 BLOCK_COLUMNS = 1024  # columns of a unit when K is in blocks: bounds the unfinished tiles
 IN_PLACE_ROWS = 160  # up to so many rows packing B does not pay for itself
-VECTOR_WIDE = 16  # column panels of one axpy call: its sums stay in L1
+VECTOR_WIDE = 64  # column panels of one axpy call at most: its sums stay in L1, rows are read by the page
 ALIGN = 64
 
 
@@ -139,12 +139,11 @@ def _vector_plan(
     """One row: dot products where k is contiguous in B, else sums of rows of B."""
     panels, width = words[D.PANELS_N], words[D.WIDTH]
     dots = b.step == 1
-    wide = 1 if dots else min(VECTOR_WIDE, panels)
     work = common["columns"] * k * common["batch"]
-    tasks = 1 if work < TASK_WORK else min(-(-panels // wide), 2 * TASKS)
+    wanted = 2 * TASKS if dots else max(-(-panels // VECTOR_WIDE), min(TASKS // 2, panels // 16))
+    tasks = 1 if work < TASK_WORK else max(1, min(panels, wanted))
     pn = -(-panels // tasks)
-    if not dots:
-        wide = min(wide, pn)
+    wide = 1 if dots else min(VECTOR_WIDE, pn)
     words[D.PN], words[D.UNITS_N] = pn, -(-panels // pn)
     words[D.FUNCTION], words[D.WIDE] = vector_slot("dot" if dots else "axpy", element), wide
     micro = (DRIVER, Micro("vector", element=element))
