@@ -182,25 +182,11 @@ def _narrow(x: Array, dtype: DType) -> Array:
     return np.asarray(x).astype(dtype.np, copy=False)
 
 
-def identity(op: Op, dtype: DType) -> Any:
-    """The value of a reduction over no elements."""
-    if op in (Op.MAX, Op.MIN):
-        if dtype.is_float:
-            low = np.float64(-np.inf).astype(dtype.np)
-            low = low if np.isinf(low) else dt.finfo(dtype).min  # float8_e4m3fn has no infinity
-            return low if op is Op.MAX else -low
-        return dt.int_range(dtype)[op is Op.MIN]
-    if op is Op.AND:
-        return True if dtype is dt.bool_ else dtype.np.type(0) - 1 if dtype.is_signed else (
-            dt.int_range(dtype)[1])  # fmt: skip
-    return 1 if op is Op.MUL else 0
-
-
 @row(Op.REDUCE)
 def _(u: UOp, x: Array) -> Array:
     op, axes = u.arg
     if any(x.shape[a] == 0 for a in axes):
-        return np.full(u.shape, identity(op, u.dtype), u.dtype.np)
+        return np.full(u.shape, meaning.identity(op, u.dtype), u.dtype.np)
     wide = x.astype(_wide(u.dtype))
     return _narrow(_ufunc(op, u.dtype).reduce(wide, axis=axes, dtype=wide.dtype), u.dtype)
 

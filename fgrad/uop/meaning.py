@@ -204,3 +204,17 @@ def _(u: UOp, k0: Array, k1: Array, x0: Array, x1: Array) -> Array:
 def apply(u: UOp, *xs: Array) -> Array:
     """The value of elementwise node `u` on operand arrays of its sources' dtypes."""
     return np.asarray(MEANING[u.op](u, *xs), u.dtype.np)
+
+
+def identity(op: Op, dtype: DType) -> Any:
+    """The value of a REDUCE by `op` over no elements."""
+    if op in (Op.MAX, Op.MIN):
+        if not dtype.is_float:
+            return dt.int_range(dtype)[op is Op.MIN]
+        limits = dt.finfo(dtype)
+        has_infinity = dtype is not dt.float8_e4m3fn
+        low = -np.inf if has_infinity else float(limits.min)
+        return low if op is Op.MAX else -low
+    if op is Op.AND:  # all bits set
+        return True if dtype is dt.bool_ else -1 if dtype.is_signed else dt.int_range(dtype)[1]
+    return 1 if op is Op.MUL else 0
