@@ -7,6 +7,15 @@ range is in both factors, and each factor has a range of its own (or one has, fo
 `recognise` is asked by the partition for every REDUCE; `build` makes the kernel of a cluster around one: what the
 cluster stores is the epilogue, what floats below the factors is evaluated while they are packed. The kernel's tree is
 a Call("contract") whose body, plain loops, is its meaning; its operand (`Form`) is what `contract_emit` needs.
+
+What the rest of lowering does for it:
+- `build` returns `Built(kernel, pack)`. Where `pack` is not None it is a kernel that runs before, also split into tasks; it
+  fills the buffer that is last in both `kernel.buffers` and `pack.buffers` (uint8, `pack.buffers[-1].size` bytes, aligned to
+  64): B in panels, private to this pair. Interpreters of the tree may leave both out: the meaning does not read it.
+- Micro-kernels are called through the runtime table, which the frame of a kernel holds in word `FRAME_RUNTIME` = 2 (after
+  scratch and its size for a worker; the buffers follow). `micro_of(kernels)` lists the modules the table must hold.
+- `contract_emit.CALLS_CONTRACT` are the rows for `generate.CALLS`: "contract" and "contract_pack". They add functions beside
+  the kernel's own through the emitter's `helpers`.
 """
 
 from __future__ import annotations
@@ -261,9 +270,8 @@ def build(
     a_view, a_access = _view(ranges, a, product_index, a_conds, m, k, element, buffers, loads)
     b_view, b_access = _view(ranges, b, product_index, b_conds, n, k, element, buffers, loads)
     straight, ldc = _straight(ranges, contraction.node, stores, m, n, element)
-    b_batched = not _ranges_in(ranges, (batch,)).isdisjoint(_dependence(ranges, b, product_index))
     plan = make_plan(
-        machine_of(limits), element, sizes[0], sizes[1], sizes[2], sizes[3], a_access, b_access, ldc, b_batched
+        machine_of(limits), element, sizes[0], sizes[1], sizes[2], sizes[3], a_access, b_access, ldc
     )
     form = Form(
         contraction.node, element, axes.product, a, b, product_index, a_conds, b_conds, batch, m, n, k,

@@ -43,7 +43,8 @@ class Access:
 class Plan:
     """What to do. `units` tasks for each of `batch` entries; `words` is the descriptor.
 
-    vector_form: `gemv` instead of `gemm`. packed: bytes of the B panels packed beforehand in `pack_tasks` tasks of
+    vector_form: `gemv` instead of `gemm`; line_at: where in scratch its vector is laid out first, if it is not in memory
+    with neighbouring elements. packed: bytes of the B panels packed beforehand in `pack_tasks` tasks of
     `pack_panels` panels each (0: no packing). scratch: bytes for each worker. micro: the modules used.
     """
 
@@ -55,6 +56,7 @@ class Plan:
     width: int
     columns: int
     vector_form: bool
+    line_at: int | None
     scratch: int
     packed: int
     pack_tasks: int
@@ -70,12 +72,10 @@ class Plan:
 
 def make_plan(
     machine: Machine, element: Element, batch: int, m: int, n: int, k: int, a: Access, b: Access, ldc: int = 0,
-    b_batched: bool = True,
 ) -> Plan:  # fmt: skip
     """The plan for C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 
     ldc        row stride of C where tiles may be stored straight into it (then columns are neighbours), else 0
-    b_batched  whether B differs from one batch entry to the next
     """
     size, lanes = element.size, machine.lanes(element.size)
     vectors = 2 if n > lanes else 1
@@ -87,8 +87,8 @@ def make_plan(
     words[D.B_COLUMN], words[D.B_STEP] = b.outer, b.step
     words[D.A_ROW], words[D.A_STEP] = a.outer, a.step
     common = {"batch": batch, "vectors": vectors, "width": width, "columns": n}
-    if m == 1 and not a.generated and a.step == 1 and b.mode in (Pack.ALONG, Pack.ACROSS):
-        return _vector_plan(machine, element, words, b, k, common)
+    if m == 1 and b.mode in (Pack.ALONG, Pack.ACROSS):
+        return _vector_plan(machine, element, words, a, b, k, common)
 
     rows = machine.choose_rows(m)
     panels_m = -(-m // rows)
@@ -128,13 +128,13 @@ def make_plan(
     tiles = {Micro("tile", element=element, rows=r, vectors=vectors) for r in (rows, last)}
     micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
     return Plan(
-        tuple(words), units=units_m * units_n, rows=rows, vector_form=False, scratch=at, packed=packed,
+        tuple(words), units=units_m * units_n, rows=rows, vector_form=False, line_at=None, scratch=at, packed=packed,
         pack_tasks=pack_tasks, pack_panels=pack_panels, pack_mode=pack_mode, micro=micro, **common,
     )  # fmt: skip
 
 
 def _vector_plan(
-    machine: Machine, element: Element, words: list[int], b: Access, k: int, common: dict[str, int]
+    machine: Machine, element: Element, words: list[int], a: Access, b: Access, k: int, common: dict[str, int]
 ) -> Plan:
     """One row: dot products where k is contiguous in B, else sums of rows of B."""
     panels, width = words[D.PANELS_N], words[D.WIDTH]
@@ -147,9 +147,12 @@ def _vector_plan(
     words[D.PN], words[D.UNITS_N] = pn, -(-panels // pn)
     words[D.FUNCTION], words[D.WIDE] = vector_slot("dot" if dots else "axpy", element), wide
     micro = (DRIVER, Micro("vector", element=element))
+    sums = _round(wide * width * element.size, ALIGN)
+    line_at = sums if a.generated or a.step != 1 else None
+    line = 0 if line_at is None else _round((k + machine.lanes(element.size)) * element.size, ALIGN)
     return Plan(
-        tuple(words), units=words[D.UNITS_N], rows=1, vector_form=True, scratch=_round(wide * width * element.size, ALIGN),
-        packed=0, pack_tasks=0, pack_panels=0, pack_mode=b.mode, micro=micro, **common,
+        tuple(words), units=words[D.UNITS_N], rows=1, vector_form=True, line_at=line_at, scratch=sums + line, packed=0,
+        pack_tasks=0, pack_panels=0, pack_mode=b.mode, micro=micro, **common,
     )  # fmt: skip
 
 
