@@ -212,19 +212,20 @@ class Ranges:
                 return add(scale(self.mod(big, c // g), g), small)
         return self._atom(AtomKind.MOD, r, c)
 
-    def substitute(self, e: Expr, m: Mapping[int, Expr]) -> Expr:
-        """`e` with RANGE atoms replaced, also inside quotients, remainders and the indices of VALUEs."""
+    def substitute(self, e: Expr, m: Mapping[int, Expr], values: bool = True) -> Expr:
+        """`e` with RANGE atoms replaced, also inside quotients, remainders and (if `values`) the indices of VALUEs."""
         out: Expr = (e[0], ())
         for t, c in e[1]:
             got = m.get(t)
             if got is None:
                 a = self.atoms[t]
-                if a.kind is AtomKind.RANGE or self.bases(t).isdisjoint(m):
+                keep = a.kind is AtomKind.RANGE or (a.kind is AtomKind.VALUE and not values)
+                if keep or self.bases(t).isdisjoint(m):
                     got = (0, ((t, 1),))
                 elif a.kind is AtomKind.DIV:
-                    got = self.div(self.substitute(a.inner, m), a.by)
+                    got = self.div(self.substitute(a.inner, m, values), a.by)
                 elif a.kind is AtomKind.MOD:
-                    got = self.mod(self.substitute(a.inner, m), a.by)
+                    got = self.mod(self.substitute(a.inner, m, values), a.by)
                 else:
                     assert a.node is not None
                     index = tuple([self.substitute(i, m) for i in a.index])

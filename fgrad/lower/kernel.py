@@ -102,7 +102,8 @@ class Fold:
 class Store:
     """buffer[address] = value[index] where all `conds` hold; other modes combine with what is there.
 
-    `streaming` asks for stores past the caches. Gates: `gate[gate_index]` must be true as well.
+    `streaming` asks for stores past the caches. `gate[gate_index]` must be true as well.
+    `keep`: as for Keep, from the next loop on `value` at `index` is read from there.
     """
 
     buffer: int
@@ -114,6 +115,7 @@ class Store:
     streaming: bool = False
     gate: UOp | None = None
     gate_index: Index = ()
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
