@@ -1,12 +1,13 @@
 """What generated code and the native runtime agree on: the table of an entry and its neighbours.
 
 A program is one function ``void entry(int64_t *t)``. Its table `t` holds eight-byte words: first
-the four of `Slot`, then the scalars as bits, the addresses of the inputs and those of the outputs.
+the five of `Slot`, then the scalars as bits, the addresses of the inputs and those of the outputs.
 
     t[Slot.CTL]      control block of this call, layout `Ctl`
     t[Slot.RUNTIME]  table of pointers shared by the process, layout `Runtime`
     t[Slot.SCRATCH]  scratch memory; worker w of a parallel loop owns [w * bytes, (w + 1) * bytes)
     t[Slot.ARENA]    intermediates of the program
+    t[Slot.HOST]     what calls back into Python need; its meaning belongs to the device
 
 Generated code polls ``Ctl.CANCEL`` and adds one to ``Ctl.PROGRESS`` on each back edge of a loop
 that may be long; it leaves when the word is not zero. It may set ``Ctl.ERROR`` and ``Ctl.WHERE``,
@@ -26,7 +27,8 @@ class Slot(IntEnum):
     RUNTIME = 1
     SCRATCH = 2
     ARENA = 3
-    ARGUMENTS = 4  # first of: scalars, inputs, outputs
+    HOST = 4
+    ARGUMENTS = 5  # first of: scalars, inputs, outputs
 
 
 class Ctl(IntEnum):
@@ -57,6 +59,7 @@ class Runtime(IntEnum):
     The functions behind the pointers:
 
     PFOR   void(ptr runtime, ptr fn, ptr table, i64 n)
+    HOST   i64(i64 handle, i64 index, ptr args)       calls Python; not 0: leave the entry
     FILL   void(ptr target, i64 pattern, i64 bytes)   repeats the 8 bytes of the pattern
     COPY   void(ptr target, ptr source, i64 bytes)    of ranges that do not overlap
     CLOCK  i64(ptr runtime)                           nanoseconds, monotonic
@@ -65,10 +68,11 @@ class Runtime(IntEnum):
     OS = 0  # table of `Os`
     POOL = 1
     PFOR = 2
-    FILL = 3
-    COPY = 4
-    CLOCK = 5
-    FREE = 16  # from here on: pointers to micro-kernels and helpers, set with `native.provide`
+    HOST = 3  # set by the device, 0 until then
+    FILL = 4
+    COPY = 5
+    CLOCK = 6
+    FREE = 8  # from here on: pointers to micro-kernels and helpers, set with `native.provide`
 
 
 RUNTIME_SLOTS = 512  # one page

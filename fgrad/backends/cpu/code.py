@@ -7,12 +7,14 @@ ends while a thread is inside LLVM crashes; so modules should take no longer tha
 
 import atexit
 import importlib.util
+import json
 import logging
 import os
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from weakref import WeakValueDictionary
 
 from fgrad.backends.cpu.codemem import Arena
@@ -20,7 +22,7 @@ from fgrad.backends.cpu.diskcache import DiskCache, content_key
 from fgrad.backends.cpu.elf import Image, link
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
 from fgrad.backends.cpu.libc import IS_LINUX
-from fgrad.backends.cpu.llvm import compile_ir, host
+from fgrad.backends.cpu.llvm import Host, compile_ir, host
 from fgrad.config import config
 from fgrad.errors import CompileError, LinkError
 
@@ -155,6 +157,27 @@ def _quick_identity() -> str | None:
     return repr((library, status.st_size, status.st_mtime_ns, os.uname().machine, lines))
 
 
+_host: Host | None = None
+
+
+def host_machine() -> Host:
+    """Return the machine code is generated for, as `llvm.host`.
+
+    It is kept on disk with the code, so that only the first process has to load LLVM to know it.
+    """
+    global _host
+    if _host is None:
+        disk, key = _disk(), content_key("host", _FORMAT, _machine_identity())
+        image = None if disk is None else disk.get(key)
+        if image is not None:
+            _host = Host(**json.loads(image.blob))
+        else:
+            _host = host()
+            if disk is not None:
+                disk.put(key, Image(json.dumps(asdict(_host)).encode(), {}))
+    return _host
+
+
 # ---- level 2, behind
 
 _Job = tuple[Code, Callable[[dict[str, int]], None]]
@@ -206,6 +229,8 @@ def _work() -> None:
             callback(code.upgraded.addresses)
         except Exception as error:  # whatever it is, it must reach the owner and not end the thread
             code.upgrade_error = error
+            if not threading.main_thread().is_alive():
+                return  # the interpreter ends and may refuse anything
             _log.exception("compiling at level 2 failed; the program goes on at level 0")
         del code, callback
 

@@ -35,13 +35,18 @@ class Host:
     features: str
     llvm: str
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features this machine has, such as ``avx2``."""
+        return tuple(word[1:] for word in self.features.split(",") if word.startswith("+"))
+
 
 class _Service(Protocol):
     """Something that makes an object of IR text."""
 
     host: Host
 
-    def compile(self, ir: str, level: int) -> bytes: ...
+    def compile(self, ir: str, level: int, *, as_object: bool = True) -> bytes: ...
 
 
 _lock = fork_safe_lock()
@@ -62,13 +67,22 @@ def compile_ir(text: str, level: int = 2) -> bytes:
     The text must not hold what makes LLVM abort: intrinsics of features this machine lacks, calls
     of functions that LLVM would expand to libm (those are a LinkError later), integers above i128.
     """
+    return _compile(text, level, as_object=True)
+
+
+def assembly(text: str, level: int = 2) -> str:
+    """Return the assembly for a module of LLVM IR, to be read by people; as `compile_ir` else."""
+    return _compile(text, level, as_object=False).decode()
+
+
+def _compile(text: str, level: int, *, as_object: bool) -> bytes:
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS}, got {level}")
     found = _ABORTS.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
         raise CompileError(f"line {line}: inline assembly and scalable vectors are not supported")
-    return _start().compile(text, level)
+    return _start().compile(text, level, as_object=as_object)
 
 
 def _start() -> _Service:
@@ -144,7 +158,7 @@ class _RawService:
         self._call = functions
         self._machines: dict[int, list[Any]] = {level: [] for level in LEVELS}  # those not in use
 
-    def compile(self, ir: str, level: int) -> bytes:
+    def compile(self, ir: str, level: int, *, as_object: bool = True) -> bytes:
         call, error = self._call, ffi.new("char**")
         machine = self._take_machine(level)
         context = call["ContextCreate"]()
@@ -153,7 +167,7 @@ class _RawService:
             module = call["ParseAssembly"](context, ffi.from_buffer(ir.encode() + b"\0"), error)
             if not module or call["VerifyModule"](module, error):
                 raise _refused(ir, self._text(error))
-            buffer = call["TargetMachineEmitToMemory"](machine, module, 1, error)
+            buffer = call["TargetMachineEmitToMemory"](machine, module, as_object, error)
             if not buffer:
                 raise CompileError(f"LLVM cannot generate code: {self._text(error)}")
             try:
@@ -206,17 +220,19 @@ class _LlvmliteService:
         self._binding = binding
         self._machines = threading.local()
 
-    def compile(self, ir: str, level: int) -> bytes:
+    def compile(self, ir: str, level: int, *, as_object: bool = True) -> bytes:
         try:
             module = self._binding.parse_assembly(ir, self._binding.create_context())
             module.verify()
         except RuntimeError as error:
             raise _refused(ir, str(error)) from None
         try:
-            data: bytes = self._machine(level).emit_object(module)
+            machine = self._machine(level)
+            if as_object:
+                return bytes(machine.emit_object(module))
+            return str(machine.emit_assembly(module)).encode()
         except RuntimeError as error:
             raise CompileError(f"LLVM cannot generate code: {error}") from None
-        return data
 
     def _machine(self, level: int) -> Any:
         machines: dict[Any, Any] = self._machines.__dict__

@@ -8,9 +8,10 @@ import atexit
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import raw_block, words
+from fgrad.backends.cpu.libc import ffi, raw_block, words
 from fgrad.backends.cpu.native import Native, native
 from fgrad.backends.cpu.ring_ir import CELL_BYTES, LOG_BYTES, LOG_ENTRIES, Cell, Ring
 from fgrad.backends.cpu.workers import NativeThread, spin_rounds, wait_for_word
@@ -37,9 +38,11 @@ class Queue:
     """One dispatcher over a bounded ring. All methods may be called from any thread.
 
     A queue lives as long as the process. Its thread starts with the first submission. In a forked
-    child it starts anew: work submitted before the fork belongs to the parent, and waiting for it
-    raises ForkedDeviceError; what was completed before the fork counts as completed.
+    child it starts anew, at the same address: work submitted before the fork belongs to the parent,
+    and waiting for it raises ForkedDeviceError; what was completed before counts as completed.
     """
+
+    idle_words = (_COMPLETED, _TAIL)  # of `words`; equal means idle, for tests in generated code
 
     def __init__(self, size: int = 64, *, runtime: Native | None = None) -> None:
         """Make a queue with room for `size` (a power of two) programs that have not begun."""
@@ -56,6 +59,8 @@ class Queue:
         self._lost: list[tuple[int, int]] = []  # tickets of before a fork: first < ticket <= last
         self._thread: NativeThread | None = None
         self._is_stopped = False
+        self.address = raw_block(Ring.CELLS + CELL_BYTES * size)
+        self._words = words(self.address)
         self._make_ring(0)
         after_fork(self._forked)
         atexit.register(self.stop)
@@ -75,6 +80,11 @@ class Queue:
                 return ticket
             self._refuse_own_thread()
             self._await(self._table, self.address, self.completed() + 1, _SLICE_NS)
+
+    @property
+    def words(self) -> Any:
+        """The ring as an array of int64, the same for the life of the process and its children."""
+        return self._words
 
     def completed(self) -> int:
         """Return the newest finished ticket; all smaller ones are finished too."""
@@ -128,6 +138,14 @@ class Queue:
         last = self.issued() if ticket is None else min(ticket, self.issued())
         self._runtime.functions["cancel"](self.address, last)
 
+    def progress(self) -> tuple[int, int]:
+        """Return (newest finished ticket, progress word of the program that runs, or 0).
+
+        As long as this changes, the device does not hang, however long a wait takes.
+        """
+        running = int(self._runtime.functions["progress"](self.address))
+        return self.completed(), running
+
     def failure(self, ticket: int) -> Failure | None:
         """Return how `ticket`, which is completed, failed; None if it ended well.
 
@@ -167,9 +185,9 @@ class Queue:
         return True
 
     def _make_ring(self, position: int) -> None:
-        """Set up an empty ring whose next ticket is ``position + 1``."""
-        self.address = raw_block(Ring.CELLS + CELL_BYTES * self._size)
-        self._words = ring = words(self.address)
+        """Set up an empty ring whose next ticket is ``position + 1``, with no thread at it."""
+        ring, size_bytes = self._words, Ring.CELLS + CELL_BYTES * self._size
+        ffi.memmove(ring, bytes(size_bytes), size_bytes)
         ring[Ring.TAIL // 8] = ring[Ring.COMPLETED // 8] = ring[Ring.FIRST // 8] = position
         ring[Ring.SPIN // 8] = spin_rounds(self._runtime)
         ring[Ring.MASK // 8] = self._size - 1

@@ -51,8 +51,8 @@ class Cell(IntEnum):
 
 
 def ring_ir() -> str:
-    """Return the IR of submit, dispatcher, await and cancel."""
-    return _SUBMIT + _GATE + _DISPATCHER + _AWAIT + _CANCEL
+    """Return the IR of submit, dispatcher, await, cancel and progress."""
+    return _SUBMIT + _GATE + _DISPATCHER + _AWAIT + _CANCEL + _PROGRESS
 
 
 _SUBMIT = f"""
@@ -315,5 +315,28 @@ ask:
 out:
   call void @unlock(ptr %gate)
   ret void
+}}
+"""
+
+_PROGRESS = f"""
+; i64 progress(ring): the progress word of the program that runs, 0 between programs
+define i64 @progress(ptr %ring) nounwind {{
+  {field("gate", "ring", Ring.GATE)}
+  {field("running.at", "ring", Ring.RUNNING)}
+  {field("running.table.at", "ring", Ring.TABLE)}
+  call void @lock(ptr %gate)
+  %running = load i64, ptr %running.at
+  %some = icmp ne i64 %running, 0
+  br i1 %some, label %read, label %out
+read:
+  %table = load ptr, ptr %running.table.at
+  %ctl = load ptr, ptr %table
+  {field("word", "ctl", Ctl.PROGRESS)}
+  %now = load atomic i64, ptr %word monotonic, align 8
+  br label %out
+out:
+  %result = phi i64 [0, %0], [%now, %read]
+  call void @unlock(ptr %gate)
+  ret i64 %result
 }}
 """

@@ -1,4 +1,4 @@
-"""What the tests of the native layer share: random programs with a model, loaded code, child runs."""
+"""What tests of the native layer share: random programs with a model, loaded code, child runs."""
 
 import random
 import subprocess

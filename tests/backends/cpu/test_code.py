@@ -7,6 +7,7 @@ import time
 import pytest
 
 from fgrad.backends.cpu import code as code_module
+from fgrad.backends.cpu import llvm
 from fgrad.backends.cpu.code import Code, arena, load_code, upgrade, upgrades_pending
 from fgrad.backends.cpu.libc import as_function
 from fgrad.config import config
@@ -69,6 +70,31 @@ def test_level_2_comes_back_from_disk_without_the_compiler(folder, no_compiler):
         del code
     with pytest.raises(AssertionError, match="at hand"):
         load_code(text_of(121))
+
+
+def test_a_second_process_needs_no_llvm(in_child, tmp_path):
+    """It finds its code, and even the description of the machine, on disk."""
+    source = f"""
+        import os
+        os.environ["FGRAD_CACHE_DIR"] = {str(tmp_path / "own")!r}
+        from fgrad.backends.cpu.code import host_machine, load_code
+        from fgrad.backends.cpu import workers
+        workers.start()
+        load_code("define void @e() nounwind {{ ret void }}", ["e"], level=2)
+        print(host_machine().cpu, "llvmlite" in sys.modules)
+        """
+    first, second = in_child(source), in_child(source)
+    assert first.stderr == second.stderr == ""
+    assert first.stdout.split()[1] == "True" and second.stdout.split()[1] == "False"
+    assert first.stdout.split()[0] == second.stdout.split()[0]
+
+
+def test_the_machine_is_described_as_llvm_does(folder, monkeypatch):
+    monkeypatch.setattr(code_module, "_host", None)
+    assert code_module.host_machine() == llvm.host()
+    monkeypatch.setattr(code_module, "_host", None)
+    monkeypatch.setattr(code_module, "host", lambda: pytest.fail("asked again"))
+    assert code_module.host_machine() == llvm.host()
 
 
 def test_level_0_is_not_kept_on_disk(folder):

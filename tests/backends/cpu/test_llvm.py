@@ -6,7 +6,7 @@ import llvmlite.binding as binding
 import pytest
 
 from fgrad.backends.cpu import llvm
-from fgrad.backends.cpu.llvm import compile_ir, host
+from fgrad.backends.cpu.llvm import Host, assembly, compile_ir, host
 from fgrad.errors import CompileError
 
 NOTHING = "define void @e() nounwind { ret void }"
@@ -37,6 +37,19 @@ def test_refused_text_is_a_compile_error_with_its_place(text, words):
 def test_what_would_abort_the_process_is_refused_before(text):
     with pytest.raises(CompileError, match=r"line [12]: inline assembly and scalable vectors"):
         compile_ir(text)
+
+
+def test_assembly_is_text_for_people():
+    text = assembly("define i64 @entry(i64 %x) nounwind { ret i64 %x }")
+    assert "entry:" in text and "ret" in text
+    fallback = llvm._LlvmliteService(binding, host())
+    assert fallback.compile(NOTHING, 2, as_object=False).decode() == assembly(NOTHING)
+
+
+def test_feature_names_are_those_the_machine_has():
+    machine = Host("t", "c", "+sse2,-avx512f,+64bit", "22")
+    assert machine.feature_names == ("sse2", "64bit")
+    assert set(host().feature_names) <= set(host().features.replace("+", "").split(","))
 
 
 def test_only_known_levels_are_accepted():

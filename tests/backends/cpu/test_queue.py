@@ -192,6 +192,22 @@ def test_stop_cancels_what_does_not_end(runtime, tasks, make_table):
     assert queue.stop(timeout_s=0.05)
 
 
+def test_progress_tells_a_slow_program_from_one_that_hangs(queue, runtime, tasks, make_table):
+    assert queue.progress() == (0, 0)
+    _, endless = make_table(runtime)
+    start(queue, tasks.addresses["forever"], endless)
+    first = queue.progress()
+    time.sleep(0.01)
+    second = queue.progress()
+    assert first[0] == second[0] == 0 and 0 < first[1] < second[1]
+    queue.cancel()
+    assert queue.wait(1)
+    hangs = make_table(runtime)[1]
+    start(queue, tasks.addresses["forever"], hangs)
+    queue.cancel()
+    assert queue.wait(2) and queue.progress() == (2, 0)
+
+
 def test_the_size_must_be_a_power_of_two():
     for size in (0, 1, 3, 48):
         with pytest.raises(ValueError, match="power of two"):
@@ -211,7 +227,8 @@ CHILD = """
         for i, word in enumerate(arguments):
             words(address)[4 + i] = word
         return address
-    tasks, queue, cell = load_code(TASKS, level=2).addresses, Queue(), raw_block(4096)
+    code, queue, cell = load_code(TASKS, level=2), Queue(), raw_block(4096)
+    tasks = code.addresses
 """
 
 
@@ -248,13 +265,13 @@ def test_ctrl_c_leaves_a_wait_at_once_and_the_work_goes_on(in_queue_child):
 
 def test_a_forked_child_continues_the_timeline_without_the_parents_work(in_queue_child):
     done = in_queue_child("""
-    endless, good = table(), table(cell)
+    endless, good, ring = table(), table(cell), queue.words
     assert queue.wait(queue.submit(tasks["add_one"], good))
     running = queue.submit(tasks["forever"], endless)
     behind = queue.submit(tasks["add_one"], good)
     pid = os.fork()
     if not pid:
-        assert queue.wait(1) and queue.is_idle()
+        assert queue.wait(1) and queue.is_idle() and queue.words is ring
         for ticket in (running, behind):
             try:
                 queue.wait(ticket)
@@ -299,8 +316,8 @@ def test_random_interrupts_never_lose_a_program(in_queue_child):
     good, tickets, interrupts = table(cell), 0, 0
     signal.signal(signal.SIGALRM, lambda *a: (_ for _ in ()).throw(InterruptedError()))
     for i in range(300):
-        signal.setitimer(signal.ITIMER_REAL, random.random() * 2e-4 + 1e-6)
         try:
+            signal.setitimer(signal.ITIMER_REAL, random.random() * 2e-4 + 1e-6)
             while True:
                 queue.wait(queue.submit(tasks["add_one"], good))
         except InterruptedError:

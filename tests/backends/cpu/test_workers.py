@@ -157,8 +157,9 @@ def test_the_number_of_threads_is_a_setting(in_child):
             import os
             os.environ["FGRAD_THREADS"] = "{threads}"
             from fgrad.backends.cpu import workers
+            others = len(os.listdir("/proc/self/task"))  # NumPy's
             assert workers.lanes() == {threads}
-            assert len(os.listdir("/proc/self/task")) == {threads}
+            assert len(os.listdir("/proc/self/task")) - others == {threads} - 1
             """)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -167,9 +168,10 @@ def test_workers_block_all_signals(in_child):
     done = in_child("""
         import os
         from fgrad.backends.cpu import workers
+        others = os.listdir("/proc/self/task")
         workers.start()
         for task in os.listdir("/proc/self/task"):
-            if int(task) != os.getpid():
+            if task not in others:
                 with open(f"/proc/self/task/{task}/status") as file:
                     blocked = [line for line in file if line.startswith("SigBlk")]
                 assert int(blocked[0].split()[1], 16) >> 1 & 1, "SIGINT"
@@ -263,5 +265,5 @@ def test_free_words_of_the_runtime_table_can_be_set():
     provide(slot, 1234)
     assert words(native().table)[slot] == 1234
     for wrong in (Runtime.PFOR, 512):
-        with pytest.raises(ValueError, match="slot must be from 16 to 511"):
+        with pytest.raises(ValueError, match="slot must be from 8 to 511"):
             provide(wrong, 1)
