@@ -374,8 +374,10 @@ def programs(
     return close(params, list(dict.fromkeys(outs))), arrays
 
 
-_TOLERANCE = {"float8_e4m3fn": 0.2, "float8_e5m2": 0.4, "float16": 4e-3, "bfloat16": 3e-2,
-              "float32": 3e-5, "float64": 1e-11, "complex64": 3e-5, "complex128": 1e-11}  # fmt: skip
+_TOLERANCE = {
+    "float8_e4m3fn": 0.2, "float8_e5m2": 0.4, "float16": 4e-3, "bfloat16": 3e-2,
+    "float32": 3e-5, "float64": 1e-11, "complex64": 3e-5, "complex128": 1e-11,
+}  # fmt: skip
 
 
 def close_to(got: np.ndarray, want: np.ndarray, slack: float = 1.0) -> None:
