@@ -1,0 +1,43 @@
+"""Random numbers from explicit keys: keys go in, numbers come out, and the same key always gives the same numbers."""
+
+from fgrad.random.continuous import cauchy as cauchy
+from fgrad.random.continuous import double_sided_maxwell as double_sided_maxwell
+from fgrad.random.continuous import exponential as exponential
+from fgrad.random.continuous import gumbel as gumbel
+from fgrad.random.continuous import laplace as laplace
+from fgrad.random.continuous import logistic as logistic
+from fgrad.random.continuous import lognormal as lognormal
+from fgrad.random.continuous import maxwell as maxwell
+from fgrad.random.continuous import normal as normal
+from fgrad.random.continuous import pareto as pareto
+from fgrad.random.continuous import rayleigh as rayleigh
+from fgrad.random.continuous import triangular as triangular
+from fgrad.random.continuous import truncated_normal as truncated_normal
+from fgrad.random.continuous import uniform as uniform
+from fgrad.random.continuous import wald as wald
+from fgrad.random.continuous import weibull_min as weibull_min
+from fgrad.random.discrete import bernoulli as bernoulli
+from fgrad.random.discrete import categorical as categorical
+from fgrad.random.discrete import choice as choice
+from fgrad.random.discrete import geometric as geometric
+from fgrad.random.discrete import permutation as permutation
+from fgrad.random.discrete import rademacher as rademacher
+from fgrad.random.discrete import randint as randint
+from fgrad.random.discrete import shuffle as shuffle
+from fgrad.random.keys import KeyArray as KeyArray
+from fgrad.random.keys import PRNGKey as PRNGKey
+from fgrad.random.keys import clone as clone
+from fgrad.random.keys import key as key
+from fgrad.random.keys import key_data as key_data
+from fgrad.random.keys import key_impl as key_impl
+from fgrad.random.keys import wrap_key_data as wrap_key_data
+from fgrad.random.threefry import bits as bits
+from fgrad.random.threefry import fold_in as fold_in
+from fgrad.random.threefry import split as split
+
+__all__ = [
+    "KeyArray", "PRNGKey", "bernoulli", "bits", "categorical", "cauchy", "choice", "clone", "double_sided_maxwell",
+    "exponential", "fold_in", "geometric", "gumbel", "key", "key_data", "key_impl", "laplace", "logistic", "lognormal",
+    "maxwell", "normal", "pareto", "permutation", "rademacher", "randint", "rayleigh", "shuffle", "split", "triangular",
+    "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
+]  # fmt: skip

@@ -1,0 +1,270 @@
+"""Keys: where random numbers come from.
+
+A key is two 32-bit words. `key(seed)` gives it as a KeyArray, which knows that it is a key; `PRNGKey(seed)` gives the bare
+words, uint32[2]. Every function of `fgrad.random` takes either. The same key always gives the same numbers: split it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import optree
+
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.run.array import from_host
+from fgrad.run.eager import public
+from fgrad.trace import tree
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, lift
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp
+
+IMPL = "threefry2x32"
+
+
+class KeyDType:
+    """The dtype of key arrays; there is one, `key<fry>`."""
+
+    name = "key<fry>"
+    itemsize = 8
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyDType) or other == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+KEY = KeyDType()
+
+
+class KeyArray:
+    """An array of keys: uint32 words [*shape, 2] that cannot be mistaken for numbers.
+
+    It is a pytree with the words as its one leaf, so it passes through every transformation.
+    """
+
+    __slots__ = ("words",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array of keys."""
+        return tuple(self.words.shape[:-1])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of keys."""
+        return int(np.prod(self.shape))
+
+    @property
+    def dtype(self) -> KeyDType:
+        """The key dtype."""
+        return KEY
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a single key")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[KeyArray]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __getitem__(self, index: Any) -> KeyArray:
+        if isinstance(index, int) and not isinstance(index, bool):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"index {index} is out of bounds for {len(self)} keys")
+            return KeyArray(_row(self.words, index % len(self)))
+        parts = index if isinstance(index, tuple) else (index,)
+        has_ellipsis = any(p is Ellipsis for p in parts)
+        return KeyArray(self.words[(*parts, slice(None)) if has_ellipsis else index])
+
+    def reshape(self, *shape: Any) -> KeyArray:
+        """The same keys in another shape."""
+        new = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        known = int(np.prod([n for n in new if n != -1]))
+        new = tuple([self.size // known if n == -1 else int(n) for n in new])
+        return KeyArray(_reshape(self.words, (*new, 2)))
+
+    def ravel(self) -> KeyArray:
+        """The same keys along one axis."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def __repr__(self) -> str:
+        if isinstance(self.words, Tracer):
+            return f"KeyArray<key<fry>{list(self.shape)}>"
+        return f"KeyArray({np.asarray(self.words).tolist()}, dtype=key<fry>)"
+
+
+optree.register_pytree_node(
+    KeyArray, lambda k: ((k.words,), None), lambda _, c: KeyArray(c[0]), namespace=tree.NAMESPACE
+)
+
+
+@public()
+def _row(words: ArrayLike, i: ArrayLike) -> Any:
+    x = lift(words).node
+    start = build.cast(lift(i).node, dt.int64)
+    row = build.shrink(x, [(None, 1, 1), *[(0, n, 1) for n in x.shape[1:]]], [start])
+    return Tracer(build.reshape(row, x.shape[1:]))
+
+
+@public(static=("shape",))
+def _reshape(words: ArrayLike, shape: tuple[int, ...]) -> Any:
+    return Tracer(build.reshape(lift(words).node, shape))
+
+
+def is_typed(key: Any) -> bool:
+    """Whether `key` is a KeyArray."""
+    return isinstance(key, KeyArray)
+
+
+def words_node(key: Any, what: str) -> UOp:
+    """The node uint32[*shape, 2] of a key or an array of keys, of either kind."""
+    x = lift(key.words if isinstance(key, KeyArray) else key)
+    if x.node.dtype is not dt.uint32 or x.shape[-1:] != (2,):
+        raise note_user_line(
+            DtypeError(
+                f"{what} needs a key from fgrad.random.key(seed) or PRNGKey(seed) (uint32[2]), got {x.aval}"
+            )
+        )
+    return x.node
+
+
+def single(key: Any, what: str) -> tuple[UOp, UOp]:
+    """The two words of one key, as scalars. Raises ShapeError for an array of keys."""
+    words = words_node(key, what)
+    if words.shape != (2,):
+        raise note_user_line(
+            ShapeError(
+                f"{what} takes a single key, got keys of shape {words.shape[:-1]}; map over them with "
+                "vmap, or pick one by its index"
+            )
+        )
+    return element(words, 0), element(words, 1)
+
+
+def element(words: UOp, i: int) -> UOp:
+    """Word number `i`: uint32[*shape, 2] -> uint32[*shape]."""
+    return build.reshape(build.slice_axis(words, words.ndim - 1, i, i + 1), words.shape[:-1])
+
+
+def stack_words(hi: UOp, lo: UOp) -> UOp:
+    """uint32[*s], uint32[*s] -> uint32[*s, 2]."""
+    shape = (*hi.shape, 1)
+    return build.concatenate([build.reshape(hi, shape), build.reshape(lo, shape)], len(shape) - 1)
+
+
+def like_key(words: Any, key: Any) -> Any:
+    """`words` (an Array) as the kind of key that `key` is."""
+    return KeyArray(words) if is_typed(key) else words
+
+
+# ---- from seeds and words
+def _check_impl(impl: Any) -> None:
+    if impl not in (None, IMPL, "fry"):
+        raise NotImplementedError(f"keys of kind {impl!r} are not supported; use impl={IMPL!r}")
+
+
+@public()
+def _seeded(seed: ArrayLike) -> Any:
+    x = lift(seed).node
+    if not x.dtype.is_int:
+        raise note_user_line(DtypeError(f"a seed is an integer, got {x.dtype}; use key(int(seed))"))
+    if x.shape != ():
+        raise note_user_line(
+            ShapeError(f"a seed is a scalar, got shape {x.shape}; use vmap(key)(seeds) for many keys")
+        )
+    zero = build.const(0, dt.uint32)
+    hi = zero
+    if x.dtype.itemsize == 8:
+        hi = build.cast(build.shr(build.cast(x, dt.uint64), 32), dt.uint32)
+    lo = build.cast(build.and_(build.cast(x, dt.uint64), 0xFFFFFFFF), dt.uint32)
+    return Tracer(stack_words(hi, lo))
+
+
+def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the name users know
+    """A key as bare words, uint32[2], of an integer seed (64 bits of it count).
+
+    >>> PRNGKey(7)
+    Array([0, 7], dtype=uint32)
+    """
+    _check_impl(impl)
+    if isinstance(seed, bool | np.bool_ | float):
+        raise note_user_line(
+            DtypeError(f"a seed is an integer, got {seed!r} of type {type(seed).__name__}")
+        )
+    if isinstance(seed, int):
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise OverflowError(f"the seed {seed} does not fit in 64 bits")
+        bits = seed & (1 << 64) - 1
+        return from_host(np.array([bits >> 32, bits & 0xFFFFFFFF], np.uint32))
+    return _seeded(seed)
+
+
+def key(seed: ArrayLike, *, impl: Any = None) -> KeyArray:
+    """A key made of an integer seed.
+
+    >>> key(7)
+    KeyArray([0, 7], dtype=key<fry>)
+    """
+    return KeyArray(PRNGKey(seed, impl=impl))
+
+
+def key_data(keys: Any) -> Any:
+    """The words of keys: KeyArray [*shape] -> uint32[*shape, 2]. Bare words pass through."""
+    return keys.words if isinstance(keys, KeyArray) else keys
+
+
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
+    """Keys made of words: uint32[*shape, 2] -> KeyArray [*shape]."""
+    _check_impl(impl)
+    words = key_bits_array
+    if not isinstance(words, Array):
+        words = from_host(np.asarray(words))
+    if words.dtype != np.uint32 or words.shape[-1:] != (2,):
+        raise note_user_line(
+            DtypeError(f"wrap_key_data needs uint32[..., 2], got {words.dtype}{list(words.shape)}")
+        )
+    return KeyArray(words)
+
+
+def key_impl(keys: Any) -> str:
+    """The name of the generator that `keys` belong to."""
+    return IMPL
+
+
+def clone(key: Any) -> Any:
+    """The same key once more; it gives the same numbers."""
+    return key
+
+
+# ---- new keys of old ones
+def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
+    """A shape argument as a tuple of ints."""
+    sizes = (shape,) if isinstance(shape, int | np.integer) else shape
+    try:
+        out = tuple([int(n) for n in sizes])
+    except TypeError:
+        raise note_user_line(
+            ArgumentError(f"{what} needs a shape made of ints, got {shape!r}")
+        ) from None
+    if any(n < 0 for n in out):
+        raise note_user_line(ShapeError(f"{what} got the negative size in shape {out}"))
+    return out
