@@ -21,15 +21,28 @@ What the rest of lowering does for it:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fgrad.lower import views
 from fgrad.lower.index import ZERO, AtomKind, Cond, Expr, Index, Ranges
-from fgrad.lower.kernel import Acc, Buffer, Call, Fold, Kernel, Loop, LoopKind, Reduction, Scratch, Stmt, Store
+from fgrad.lower.kernel import (
+    Acc,
+    Buffer,
+    Call,
+    Fold,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Scratch,
+    Stmt,
+    Store,
+)
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.machine import Element, Machine
 from fgrad.lower.micro.plan import Access, Plan, make_plan
+from fgrad.lower.micro.slots import Micro
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, Kind
 from fgrad.uop.node import UOp
@@ -89,6 +102,14 @@ class Form:
     b_view: tuple[int, Expr] | None
     straight: Expr | None
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """The kernel of a contraction, and the one that must run before it to pack B, if any."""
+
+    kernel: Kernel
+    pack: Kernel | None
 
 
 def element_of(dtype: DType) -> Element | None:
@@ -231,12 +252,11 @@ def build(
     buffers: tuple[Buffer, ...],
     loads: Mapping[UOp, int],
     limits: Limits,
-) -> Kernel:
-    """The kernel that computes `contraction` and from it the `stored` (node, buffer number) of its cluster.
+) -> Built:
+    """The kernels that compute `contraction` and from it the `stored` (node, buffer number) of its cluster.
 
     loads: nodes that are read from memory, with their buffer numbers. Every stored node is elementwise over the
     contraction, of one shape with it up to axes of size 1, or all of them sit above one permuting view of it.
-    Packed copies of B that all tasks share become scratch of a kernel of their own: see `Form` and `pack_kernel`.
     """
     ranges = Ranges()
     root = stored[-1][0]
@@ -277,12 +297,42 @@ def build(
         contraction.node, element, axes.product, a, b, product_index, a_conds, b_conds, batch, m, n, k,
         (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view, straight, plan,
     )  # fmt: skip
-    flops = 2 * math.prod(sizes)
+    return _kernels(name, ranges, buffers, loads, form, limits)
+
+
+def _kernels(
+    name: str, ranges: Ranges, buffers: tuple[Buffer, ...], loads: Mapping[UOp, int], form: Form, limits: Limits
+) -> Built:
+    plan = form.plan
+    flops = 2 * math.prod(form.sizes)
     moved = sum([x.size * x.dtype.itemsize for x in buffers])
-    return Kernel(
-        name, ranges, buffers, loads, (Call("contract", meaning(form), (form,)),),
-        (Scratch(dt.uint8, plan.scratch),), plan.batch * plan.units, flops, moved, max(flops / 100, moved / 10),
-    )  # fmt: skip
+    pack = None
+    if plan.packed:
+        size = form.element.size
+        inputs = tuple([replace(x, written=False) for x in buffers])
+        block = Scratch(dt.uint8, max(plan.width, machine_of(limits).height(size)) * limits.vector_bytes)
+        copied = form.sizes[2] * form.sizes[3] * size
+        pack = Kernel(
+            f"{name}_pack", ranges, (*inputs, Buffer(dt.uint8, plan.packed, False, True)), loads,
+            (Call("contract_pack", (), (form,)),), (block,), plan.pack_tasks, 0, 2 * copied, copied / 8,
+        )  # fmt: skip
+        buffers = (*buffers, Buffer(dt.uint8, plan.packed, True, False))
+    scratch = (Scratch(dt.uint8, plan.scratch),)
+    work = max(flops / (100 if form.element.size == 4 else 50), moved / 10)
+    call = Call("contract", meaning(form), (form,))
+    return Built(
+        Kernel(name, ranges, buffers, loads, (call,), scratch, plan.batch * plan.units, flops, moved, work), pack
+    )
+
+
+def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
+    """The modules of micro-kernels that these kernels call, each once."""
+    found: dict[Micro, None] = {}
+    for kernel in kernels:
+        for s in kernel.body:
+            if isinstance(s, Call) and s.operands and isinstance(s.operands[0], Form):
+                found.update(dict.fromkeys(s.operands[0].plan.micro))
+    return tuple(found)
 
 
 def meaning(form: Form) -> tuple[Stmt, ...]:

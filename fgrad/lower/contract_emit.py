@@ -1,0 +1,394 @@
+"""contract_emit: LLVM text of a contraction: its descriptor, the call of the driver, packing and epilogue functions.
+
+Only what differs between contractions is generated: a stub of some twenty lines, the epilogue, and a packing function
+for each factor that is not a strided view. Everything else is in the micro-kernels, reached through the runtime table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fgrad.lower import views
+from fgrad.lower.alu import element
+from fgrad.lower.contract import Form
+from fgrad.lower.emit import I64
+from fgrad.lower.generate import Writer
+from fgrad.lower.index import Cond, Expr, Index, Ranges, scale
+from fgrad.lower.kernel import Call
+from fgrad.lower.lanes import VectorBinding
+from fgrad.lower.micro.driver import D
+from fgrad.lower.micro.machine import Element
+from fgrad.lower.micro.slots import GEMM, GEMV, PACK_B, pack_slot
+from fgrad.uop.dtype import DType
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Op
+
+FRAME_RUNTIME = 2  # word of a kernel's frame
+_EPILOGUE = "ptr noalias %f, ptr noalias %tile, i64 %first, i64 %rows, i64 %j, i64 %batch"
+_PACK = "ptr noalias %f, ptr noalias %panel, i64 %number, i64 %k0, i64 %k, i64 %batch, ptr noalias %block"
+
+
+# ---- the kernels' own functions
+def write_contract(w: Writer, call: Call) -> None:
+    """Body of the kernel: one task is one unit of one batch entry."""
+    form = _form(call)
+    plan, e = form.plan, w.e
+    batch: I64 = 0
+    unit: I64 = "%task" if plan.batch * plan.units > 1 else 0
+    if plan.batch > 1:
+        batch = e.value(f"udiv i64 %task, {plan.units}") if plan.units > 1 else "%task"
+        unit = e.value(f"urem i64 %task, {plan.units}") if plan.units > 1 else 0
+    if form.batch[1]:
+        w.ev.position[form.batch[1][0][0]] = batch
+    name = w.kernel.name
+    epilogue = _epilogue(w, form, f"{name}_epilogue")
+    descriptor = _descriptor(w, form)
+    runtime, scratch = _runtime(w), w.ev.scratch[0]
+    b = _base(w, form, form.b_view)
+    if plan.vector_form:
+        if plan.line_at is None:
+            x = _base(w, form, form.a_view)
+        else:
+            x = e.pointer(scratch, plan.line_at)
+            e.do(f"call void {_line(w, form, name)}(ptr %f, ptr {x}, i64 {batch})")
+        e.do(
+            f"call void {_function(w, GEMV)}(ptr {descriptor}, ptr {runtime}, ptr %f, ptr {x}, ptr {b}, i64 {unit}, "
+            f"i64 {batch}, ptr {scratch}, ptr {epilogue})"
+        )
+        return
+    a = _base(w, form, form.a_view)
+    pack_a = _pack(w, form, False, f"{name}_pack_a") if form.a_view is None else "null"
+    pack_b = "null"
+    if plan.packed:
+        b = w.ev.buffers[len(w.kernel.buffers) - 1]
+    elif form.b_view is None:
+        pack_b = _pack(w, form, True, f"{name}_pack_b")
+    c = "null"
+    if form.straight is not None:
+        store = form.stores[0]
+        c = e.pointer(w.ev.buffers[store.buffer], w.ev.i64(form.straight), form.element.llvm)
+    e.do(
+        f"call void {_function(w, GEMM)}(ptr {descriptor}, ptr {runtime}, ptr %f, ptr {a}, ptr {b}, ptr {c}, i64 {unit}, "
+        f"i64 {batch}, ptr {scratch}, ptr {epilogue}, ptr {pack_a}, ptr {pack_b})"
+    )
+
+
+def write_pack(w: Writer, call: Call) -> None:
+    """Body of the kernel that packs B for all tasks of the one after it."""
+    form = _form(call)
+    plan, e = form.plan, w.e
+    panels = plan.words[D.PANELS_N]
+    first = e.mul("%task", plan.pack_panels) if plan.pack_tasks > 1 else 0
+    stop = e.minimum(e.add(first, plan.pack_panels), panels)
+    pack_b = _pack(w, form, True, f"{w.kernel.name}_pack_b") if form.b_view is None else "null"
+    to = w.ev.buffers[len(w.kernel.buffers) - 1]
+    e.do(
+        f"call void {_function(w, PACK_B)}(ptr {_descriptor(w, form)}, ptr {_runtime(w)}, ptr %f, "
+        f"ptr {_base(w, form, form.b_view)}, ptr {to}, i64 {first}, i64 {stop}, ptr {w.ev.scratch[0]}, ptr {pack_b}, "
+        f"i64 {int(plan.pack_mode)}, i64 0)"
+    )
+
+
+CALLS_CONTRACT: dict[str, Callable[[Writer, Call], None]] = {
+    "contract": write_contract,
+    "contract_pack": write_pack,
+}
+
+
+def _form(call: Call) -> Form:
+    form = call.operands[0]
+    assert isinstance(form, Form)
+    return form
+
+
+def _descriptor(w: Writer, form: Form) -> str:
+    name = f"@{w.kernel.name}_descriptor"
+    words = ", ".join([f"i64 {x}" for x in form.plan.words])
+    w.e.helpers[name] = f"{name} = internal constant [{len(form.plan.words)} x i64] [{words}], align 8"
+    return name
+
+
+def _runtime(w: Writer) -> str:
+    at = w.e.pointer("%f", FRAME_RUNTIME, "i64")
+    return w.e.value(f"load ptr, ptr {at}, align 8", at)
+
+
+def _function(w: Writer, slot: int) -> str:
+    """The pointer in a slot of the runtime table."""
+    at = w.e.pointer(_runtime(w), slot, "ptr")
+    return w.e.value(f"load ptr, ptr {at}, align 8", at)
+
+
+def _base(w: Writer, form: Form, view: tuple[int, Expr] | None) -> str:
+    """The address of a strided factor at m = n = k = 0."""
+    if view is None:
+        return "null"
+    number, address = view
+    return w.e.pointer(w.ev.buffers[number], w.ev.i64(address), form.element.llvm)
+
+
+# ---- functions beside the kernel
+def _part(w: Writer, name: str, parameters: str, form: Form) -> Writer:
+    """A writer of another function of the same kernel, which gets the same frame %f."""
+    kernel = replace(w.kernel, scratch=())
+    part = Writer(kernel, name, w.width, w.limits, w.e.declarations, w.e.helpers)
+    part.e.head = f"define internal void @{name}({parameters}) #0 {{\nentry:"
+    if form.batch[1]:
+        part.ev.position[form.batch[1][0][0]] = "%batch"
+    return part
+
+
+def _finish(w: Writer, part: Writer, name: str) -> str:
+    w.e.helpers[name] = part.e.finish()
+    return f"@{name}"
+
+
+def _in_lanes(part: Writer, e: Expr, quotient: Expr, copy: int) -> None:
+    """Bind the range of `e` to quotient + width * copy + lane."""
+    part.ev.open = VectorBinding(e[1][0][0], 0, quotient, copy)
+
+
+def _first_lanes(part: Writer, count: I64, before: int) -> str:
+    """Mask of the lanes i with before + i < count."""
+    v, lanes = part.ev.wide, part.width
+    steps = "<" + ", ".join([f"i64 {before + i}" for i in range(lanes)]) + ">"
+    limit = v.splat(str(count), "i64")
+    return part.e.value(f"icmp slt {v.t('i64')} {steps}, {limit}", limit)
+
+
+def _epilogue(w: Writer, form: Form, name: str) -> str:
+    """Takes a finished tile: everything the cluster stores."""
+    part = _part(w, name, _EPILOGUE, form)
+    e, ev, plan = part.e, part.ev, form.plan
+    wide, size = form.element, form.sizes[2]
+    panel = _held_range(part, plan.words[D.PANELS_N], "%j")
+    vec = ev.wide.t(wide.llvm)
+    node = form.node.dtype
+
+    def row(r: I64) -> None:
+        ev.memo.append({})
+        if form.m[1]:
+            ev.position[form.m[1][0][0]] = e.add("%first", r)
+        for u in range(plan.vectors):
+            _in_lanes(part, form.n, scale(panel, plan.width), u)
+            part.copies = [u]
+            ev.tail = None
+            if 0 < size % plan.width < (u + 1) * part.width:
+                left = e.add(size, e.mul("%j", -plan.width))
+                ev.tail = _first_lanes(part, left, u * part.width)
+            at = e.add(e.mul(r, plan.width), u * part.width)
+            x = e.value(f"load {vec}, ptr {e.pointer('%tile', at, wide.llvm)}, align {wide.size}", pure=False)
+            ev.bound[form.node, u] = ev.wide.rounded(_narrowed(part, x, wide, node), node), part.width
+            part.run(form.stores)
+        ev.open = None
+        ev.tail = None
+        ev.memo.pop()
+
+    _each(part, 0, "%rows", row)
+    return _finish(w, part, name)
+
+
+def _held_range(part: Writer, size: int, register: I64) -> Expr:
+    """A range that is held by `register`."""
+    e = part.kernel.ranges.range(max(size, 2))
+    part.ev.position[e[1][0][0]] = register
+    return e
+
+
+def _each(part: Writer, lo: I64, hi: I64, body: Callable[[I64], None]) -> None:
+    """A loop that runs at least once."""
+
+    def run(i: I64, _: list[str]) -> Sequence[str]:
+        body(i)
+        return ()
+
+    part.e.loop(lo, hi, 1, (), run)
+
+
+def _narrowed(part: Writer, x: str, wide: Element, dtype: DType) -> str:
+    """An accumulator as a value of `dtype`, still to be rounded: integers wrap."""
+    if dtype.is_int and dtype.bits < 8 * wide.size:
+        return part.ev.wide.convert("trunc", wide.llvm, x, element(dtype))
+    return x
+
+
+def _widened(part: Writer, x: str, dtype: DType, wide: Element) -> str:
+    """A factor's value as an element of the panel."""
+    if dtype.is_int and dtype.bits < 8 * wide.size:
+        return part.ev.wide.convert("sext" if dtype.is_signed else "zext", element(dtype), x, wide.llvm)
+    return x
+
+
+def _factor(part: Writer, form: Form, columns: bool) -> str:
+    """The factor at the lanes now bound, as a vector of the panel's elements."""
+    u = form.b if columns else form.a
+    x = part.ev.value(u, form.index, form.b_conds if columns else form.a_conds)
+    return _widened(part, part.ev.lanes_of(x, u.dtype), u.dtype, form.element)
+
+
+def _pack(w: Writer, form: Form, columns: bool, name: str) -> str:
+    """Evaluates a factor into a panel: lanes along the panel, or along k and turned, whichever reads memory better."""
+    part = _part(w, name, _PACK, form)
+    outer = form.n if columns else form.m
+    if outer[1] and _better_along_k(part, form, columns):
+        _pack_across(part, form, columns)
+    else:
+        _pack_along(part, form, columns)
+    return _finish(w, part, name)
+
+
+def _panel_of(form: Form, columns: bool) -> tuple[Expr, int, int, int, int]:
+    """(range, its size, how much of it a panel has, number of panels, width of the panel)."""
+    words = form.plan.words
+    if columns:
+        return form.n, form.sizes[2], words[D.WIDTH], words[D.PANELS_N], words[D.WIDTH]
+    return form.m, form.sizes[1], words[D.ROWS], words[D.PANELS_M], words[D.HEIGHT]
+
+
+def _pack_along(part: Writer, form: Form, columns: bool) -> None:
+    e, ev = part.e, part.ev
+    outer, size, per, panels, width = _panel_of(form, columns)
+    panel = _held_range(part, panels, "%number")
+    kind = form.element.llvm
+    k0: I64 = 0 if form.plan.one_block else "%k0"
+    left = e.minimum(per, e.add(size, e.mul("%number", -per)))
+
+    def step(k: I64) -> None:
+        ev.memo.append({})
+        ev.position[form.k[1][0][0]] = e.add(k0, k)
+        for u in range(width // part.width):
+            if outer[1]:
+                _in_lanes(part, outer, scale(panel, per), u)
+                ev.tail = None if size % per == 0 and per == width else _first_lanes(part, left, u * part.width)
+            x = _factor(part, form, columns)
+            at = e.add(e.mul(k, width), u * part.width)
+            e.do(f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {form.element.size}")
+        ev.open = ev.tail = None
+        ev.memo.pop()
+
+    _each(part, 0, "%k", step)
+
+
+def _pack_across(part: Writer, form: Form, columns: bool) -> None:
+    e, ev, lanes = part.e, part.ev, part.width
+    outer, size, per, _, width = _panel_of(form, columns)
+    kind, bytes_ = form.element.llvm, form.element.size
+    depth = form.sizes[3]
+    turn = _function(part, pack_slot("turn", bytes_))
+    first = e.mul("%number", per)
+    one = form.plan.one_block
+    block0: I64 = 0 if one else e.value(f"udiv i64 %k0, {lanes}")
+
+    def block(q: I64, tail: bool) -> None:
+        number = _held_range(part, -(-depth // lanes), q)
+
+        def row(r: I64) -> None:
+            ev.memo.append({})
+            at = e.add(first, r)
+            ev.position[outer[1][0][0]] = e.minimum(at, size - 1) if size % per else at
+            _in_lanes(part, form.k, scale(number, lanes), 0)
+            if tail:
+                ev.tail = _first_lanes(part, e.add(depth, e.mul(q, -lanes)), 0)
+            x = _factor(part, form, columns)
+            to = e.pointer("%block", e.mul(r, lanes), kind)
+            e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {bytes_}")
+            ev.open = ev.tail = None
+            ev.memo.pop()
+
+        ev.memo.append({})
+        _each(part, 0, per, row)
+        local = e.add(q, e.mul(block0, -1))
+        for sub in range(width // lanes):
+            source = e.pointer("%block", sub * lanes * lanes, kind)
+            to = e.pointer("%panel", e.add(e.mul(local, lanes * width), sub * lanes), kind)
+            e.do(f"call void {turn}(ptr {source}, ptr {to}, i64 {width})")
+        ev.memo.pop()
+
+    if one:
+        whole = depth // lanes
+        if whole:
+            _each(part, 0, whole, lambda q: block(q, False))
+        if depth % lanes:
+            block(whole, True)
+        return
+    stop = e.add(block0, e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1)))
+    _each(part, block0, stop, lambda q: block(q, depth % lanes != 0))
+
+
+def _line(w: Writer, form: Form, name: str) -> str:
+    """void(ptr frame, ptr line, i64 batch): the vector of a matrix-vector product, neighbours in k together."""
+    part = _part(w, f"{name}_line", "ptr noalias %f, ptr noalias %line, i64 %batch", form)
+    e, ev, lanes = part.e, part.ev, part.width
+    depth = form.sizes[3]
+    kind = form.element.llvm
+
+    def block(q: I64, tail: bool) -> None:
+        ev.memo.append({})
+        number = _held_range(part, -(-depth // lanes), q)
+        _in_lanes(part, form.k, scale(number, lanes), 0)
+        if tail:
+            ev.tail = _first_lanes(part, depth - depth // lanes * lanes, 0)
+        x = _factor(part, form, False)
+        to = e.pointer("%line", e.mul(q, lanes), kind)
+        e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {form.element.size}")
+        ev.open = ev.tail = None
+        ev.memo.pop()
+
+    if depth // lanes:
+        _each(part, 0, depth // lanes, lambda q: block(q, False))
+    if depth % lanes:
+        block(depth // lanes, True)
+    return _finish(w, part, f"{name}_line")
+
+
+# ---- which lanes read memory best
+def _better_along_k(part: Writer, form: Form, columns: bool) -> bool:
+    u = form.b if columns else form.a
+    conds = form.b_conds if columns else form.a_conds
+    outer, _, per, panels, _ = _panel_of(form, columns)
+    ranges = part.kernel.ranges
+    seen = list(_reads(part, u, form.index, conds))
+    scores = []
+    for e, quotient in (
+        (outer, scale(ranges.range(max(panels, 2)), per)),
+        (form.k, scale(ranges.range(max(-(-form.sizes[3] // part.width), 2)), part.width)),
+    ):
+        _in_lanes(part, e, quotient, 0)
+        score = 0
+        for x, is_condition in seen:
+            stride = part.ev.split(x)[1]
+            if is_condition:
+                score -= 100 if stride is None else 0
+            else:
+                score += {1: 10, 0: 1}.get(stride, -10) if stride is not None else -20
+        scores.append(score)
+    part.ev.open = None
+    return scores[1] > scores[0]
+
+
+def _reads(part: Writer, u: UOp, index: Index, conds: tuple[Cond, ...]) -> Sequence[tuple[Expr, bool]]:
+    """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a condition)."""
+    ranges: Ranges = part.kernel.ranges
+    loads = part.kernel.loads
+    out: list[tuple[Expr, bool]] = [(c[0], True) for c in conds]
+    stack = [(u, index)]
+    seen = set(stack)
+    while stack:
+        u, index = stack.pop()
+        if u in loads:
+            out.append((ranges.address(index, u.shape), False))
+            continue
+        below = []
+        if u.op in views.VIEWS:
+            source, inner, more = views.step(ranges, u, index)
+            out += [(c[0], True) for c in more]
+            below.append((source, inner))
+        elif u.op is not Op.IOTA:
+            below += [(s, index) for s in u.src]
+        for key in below:
+            if key not in seen:
+                seen.add(key)
+                stack.append(key)
+    return out
+
