@@ -7,24 +7,9 @@ import numpy as np
 
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import host_pool
+from fgrad.hw.window import window
 from fgrad.trace.reference import run_program
 from fgrad.uop.program import Program
-
-
-class _Window:
-    def __init__(self, address: int, dtype: Any, shape: tuple[int, ...], writable: bool) -> None:
-        typestr = dtype.np.str if dtype.np.isbuiltin == 1 else {1: "|u1", 2: "<u2"}[dtype.itemsize]
-        self.__array_interface__ = {
-            "data": (address, not writable), "shape": shape, "typestr": typestr, "version": 3,
-        }  # fmt: skip
-
-
-def view(address: int, dtype: Any, shape: tuple[int, ...], writable: bool = False) -> Any:
-    """The NumPy array at `address`."""
-    if 0 in shape:
-        return np.zeros(shape, dtype.np)
-    array = np.asarray(_Window(address, dtype, shape, writable))
-    return array if array.dtype == dtype.np else array.view(dtype.np)
 
 
 class ReferenceExecutable:
@@ -45,10 +30,10 @@ class ReferenceExecutable:
                 bits = (words[i] & (1 << 64) - 1).to_bytes(8, "little")
                 args.append(np.frombuffer(bits[: p.dtype.itemsize], p.dtype.np)[0])
             else:
-                args.append(view(words[i], p.dtype, p.shape))
+                args.append(window(words[i], p.dtype, p.shape))
         results = run_program(self.program, args)
         for address, out, value in zip(words[len(args) :], self.program.outs, results, strict=True):
-            view(address, out.dtype, out.shape, writable=True)[...] = value
+            window(address, out.dtype, out.shape, writable=True)[...] = value
 
     def text(self, stage: str) -> str:
         return str(self.program)

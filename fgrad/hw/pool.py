@@ -6,22 +6,19 @@ them until the process ends. `list.pop` and `list.append` are atomic, so the lis
 """
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
-from typing import Any
-
-import cffi
 
 from fgrad.config import config
 from fgrad.errors import OutOfMemoryError
 
-ffi = cffi.FFI()
-ffi.cdef(
-    "void *mmap(void *addr, size_t length, int prot, int flags, int fd, long offset);"
-    "int munmap(void *addr, size_t length);"
-    "void *memset(void *p, int c, size_t n);"
-)
-_libc: Any = ffi.dlopen(None)
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+]  # fmt: skip
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _PROT_READ_WRITE = 3
 _MAP_PRIVATE_ANONYMOUS = 0x1002 if sys.platform == "darwin" else 0x22
 ALIGNMENT = 64  # bytes; a full vector, so that non-temporal stores are legal
@@ -30,11 +27,10 @@ SLAB_BYTES = 1 << 18  # blocks below a quarter of this are cut from slabs of thi
 
 def map_memory(nbytes: int) -> int:
     """Address of `nbytes` of fresh zeroed memory; raises OutOfMemoryError."""
-    p = _libc.mmap(ffi.NULL, nbytes, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
-    address = int(ffi.cast("intptr_t", p))
-    if address == -1:
+    address = _libc.mmap(None, nbytes, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
+    if address is None or address == ctypes.c_void_p(-1).value:
         raise OutOfMemoryError(f"the system refused {nbytes} bytes of memory")
-    return address
+    return int(address)
 
 
 def class_bytes(nbytes: int) -> int:
@@ -93,7 +89,7 @@ class Pool:
     def give(self, address: int, nbytes: int) -> None:
         """Hand a block taken for `nbytes` back."""
         if config.poison:
-            _libc.memset(ffi.cast("void *", address), 0xA5, nbytes)
+            ctypes.memset(address, 0xA5, nbytes)
         self.free_list(nbytes).append(address)
 
     def free_bytes(self) -> int:
@@ -103,7 +99,7 @@ class Pool:
     def _trim(self) -> None:
         for size, blocks in self._lists.items():
             while size * 4 > SLAB_BYTES and blocks:
-                _libc.munmap(ffi.cast("void *", blocks.pop()), size)
+                _libc.munmap(blocks.pop(), size)
                 self.mapped_bytes -= size
 
     def trim(self) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fgrad.errors import DonatedError
 from fgrad.hw.device import get_device
+from fgrad.hw.window import window
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import buffer_node, hooks
 from fgrad.uop import dtype as dt
@@ -18,13 +19,11 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 
-_TYPESTR_BY_SIZE = {1: "|u1", 2: "<u2"}
-
 
 class Sig:
     """aval and device of a concrete array, interned. `free` is the free list of its buffers, `put` returns one."""
 
-    __slots__ = ("aval", "device", "nbytes", "free", "put", "typestr")
+    __slots__ = ("aval", "device", "nbytes", "free", "put")
 
     def __init__(self, aval: Aval, device: Any) -> None:
         self.aval = aval
@@ -32,9 +31,6 @@ class Sig:
         self.nbytes = aval.nbytes
         self.free: list[int] = device.pool.free_list(self.nbytes)
         self.put = self.free.append
-        dtype = aval.dtype
-        known = dtype.np.isbuiltin == 1
-        self.typestr: str = dtype.np.str if known else _TYPESTR_BY_SIZE[dtype.itemsize]
 
     def take(self) -> int:
         """The address of a free buffer."""
@@ -76,19 +72,6 @@ class _Gone:
         raise DonatedError(f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it")
 
 
-class _Window:
-    """NumPy's door to an array's memory; keeps the array alive."""
-
-    __slots__ = ("array", "__array_interface__")
-
-    def __init__(self, array: DeviceArray) -> None:
-        self.array = array
-        sig = array.sig
-        self.__array_interface__ = {
-            "data": (array.addr, True), "shape": sig.aval.shape, "typestr": sig.typestr, "version": 3,
-        }  # fmt: skip
-
-
 class DeviceArray(Array):
     """A concrete array on a device, row-major and contiguous."""
 
@@ -120,10 +103,7 @@ class DeviceArray(Array):
         """A read-only NumPy view of the elements, once they are there."""
         sig = self.sig
         sig.device.sync()
-        if not sig.nbytes:
-            return np.zeros(sig.aval.shape, sig.aval.dtype.np)
-        view = np.asarray(_Window(self))
-        return view if view.dtype == sig.aval.dtype.np else view.view(sig.aval.dtype.np)
+        return window(self.addr, sig.aval.dtype, sig.aval.shape, owner=self)
 
     def block_until_ready(self) -> DeviceArray:
         """Wait for the elements; returns the array itself."""
@@ -179,14 +159,8 @@ def empty(dtype: DType, shape: tuple[int, ...], weak: bool = False, device: Any 
 
 def writable_view(array: DeviceArray) -> Any:
     """A NumPy view through which the elements of a fresh array are filled."""
-    sig = array.sig
-    if not sig.nbytes:
-        return np.zeros(sig.aval.shape, sig.aval.dtype.np)
-    window = _Window(array)
-    interface = dict(window.__array_interface__, data=(array.addr, False))
-    window.__array_interface__ = interface
-    view = np.asarray(window)
-    return view if view.dtype == sig.aval.dtype.np else view.view(sig.aval.dtype.np)
+    aval = array.sig.aval
+    return window(array.addr, aval.dtype, aval.shape, writable=True, owner=array)
 
 
 def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device: Any = None) -> DeviceArray:

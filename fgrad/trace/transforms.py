@@ -14,7 +14,7 @@ import numpy as np
 from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, ShapeError
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
-from fgrad.trace.derive import gradient_program, jvp_program, linearize_program, transpose_program
+from fgrad.trace.derive import gradient_program, jvp_program, linearize_program, transpose_from
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer, aval_of, lift
@@ -325,7 +325,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
             )
         cts = _tangents([Tracer(build.const(0, a.dtype, a.shape), a.weak) for a in out_avals], out_tree,
                         tree.unflatten(out_tree, _loose_integers(leaves, out_avals)), "vjp")  # fmt: skip
-        back = transpose_program(linear, len(residuals))
+        back = transpose_from(linear, len(residuals))
         nodes = [*[lift(r).node for r in residuals], *[t.node for t in cts if t is not None]]
         moved = iter(apply(back, nodes, [operands[i].weak for i in moving]))
         grads = [next(moved) if t.node.dtype.is_inexact else _zero_tangent(t.aval) for t in operands]
@@ -361,7 +361,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         for t, a in zip(given, closed.out_avals, strict=True):
             if t.shape != a.shape or (t.node.dtype is not a.dtype and not t.weak):
                 raise TypeError(f"linear_transpose needs a cotangent like the output, {a}, got {t.aval}")
-        back = transpose_program(closed.program, closed.captured)
+        back = transpose_from(closed.program, closed.captured)
         nodes = [*closed.nodes[: closed.captured],
                  *[build.cast(t.node, a.dtype) for t, a in zip(given, closed.out_avals, strict=True)]]  # fmt: skip
         return tree.unflatten(spec, apply(back, nodes, [a.weak for a in avals]))

@@ -1,0 +1,64 @@
+"""vmap: axes, structures, nesting, errors."""
+
+import numpy as np
+import pytest
+
+import fgrad.numpy as fnp
+from fgrad import grad, jit, vmap
+from fgrad.errors import VmapAxisError
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).normal(size=(4, 3, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("in_axis", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("out_axis", [0, 1, -1])
+def test_any_axis_goes_in_and_comes_out_anywhere(x, in_axis, out_axis):
+    f = lambda a: fnp.cumsum(a, axis=0) * 2  # noqa: E731
+    got = vmap(f, in_axes=in_axis, out_axes=out_axis)(x)
+    each = [np.cumsum(a, axis=0) * 2 for a in np.moveaxis(x, in_axis, 0)]
+    np.testing.assert_allclose(np.asarray(got), np.stack(each, axis=out_axis), rtol=1e-6)
+
+
+def test_trees_prefixes_and_unmapped_arguments(x):
+    def f(t, s):
+        return {"y": t["a"] @ t["b"] * s}
+
+    t = {"a": x, "b": np.ones((2, 5), np.float32)}
+    got = vmap(f, in_axes=({"a": 0, "b": None}, None))(t, 3.0)
+    np.testing.assert_allclose(np.asarray(got["y"]), x @ t["b"] * 3, rtol=1e-6)
+
+
+def test_vmap_of_vmap_of_grad_of_jit(x):
+    f = jit(lambda a, b: fnp.sum(fnp.sin(a) * b))
+    got = vmap(vmap(grad(f), in_axes=(0, None)), in_axes=(0, None))(x, np.ones(2, np.float32))
+    np.testing.assert_allclose(np.asarray(got), np.cos(x), rtol=1e-5)
+
+
+def test_an_output_that_does_not_depend_on_the_batch_is_repeated_or_passed(x):
+    a, b = vmap(lambda v: (v.sum(), fnp.ones(2)), out_axes=(0, None))(x)
+    assert a.shape == (4,) and b.shape == (2,)
+    assert vmap(lambda v: fnp.ones(2))(x).shape == (4, 2)
+
+
+def test_python_values_pass_through_unmapped_arguments(x):
+    got = vmap(lambda v, mode: v if mode == "plain" else -v, in_axes=(0, None))(x, "negated")
+    np.testing.assert_array_equal(np.asarray(got), -x)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: vmap(lambda a, b: a)(x, x[:3]), "inconsistent sizes"),
+        (lambda x: vmap(lambda a: a, in_axes=3)(x), "3 axes"),
+        (lambda x: vmap(lambda a: a, in_axes=(0, 0))(x), "2 entries"),
+        (lambda x: vmap(lambda a: a, in_axes=None)(x), "at least one mapped"),
+        (lambda x: vmap(lambda a: a, out_axes=None)(x), "out_axes is None"),
+        (lambda x: vmap(lambda a: a)(1.0), "0 axes"),
+    ],
+)
+def test_mistakes_are_named(x, call, words):
+    with pytest.raises(VmapAxisError, match=words):
+        call(x)
