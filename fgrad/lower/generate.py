@@ -1,7 +1,7 @@
 """Kernel tree to LLVM text: one function `void name(ptr frame, i64 task, i64 worker)`.
 
-The frame holds pointers: word 0 the scratch memory of all workers, word 1 the bytes of it one worker has, then the
-buffers in order.
+The frame holds words: 0 the scratch memory of all workers, 1 the bytes of it one worker has, 2 the runtime table, then
+the buffers in order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, accumulator
 from fgrad.uop.op import Mode, Op
 
-FRAME_HEAD = 2
+FRAME_HEAD = 3
 MODE_OP = {Mode.ADD: Op.ADD, Mode.MUL: Op.MUL, Mode.MIN: Op.MIN, Mode.MAX: Op.MAX}
 CALLS: dict[str, Callable[[Any, Call], None]] = {}  # special forms, by Call.name: (Writer, Call)
 

@@ -164,6 +164,7 @@ class Kernel:
     """One kernel. `loads` says which nodes are read from which buffer; `tasks` into how many pieces it is split.
 
     flops and bytes are estimates for one run; `work_ns` is the estimated time on one core.
+    `width`: lanes of VEC loops.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Kernel:
     flops: int = 0
     bytes: int = 0
     work_ns: float = 0.0
+    width: int = 1
     notes: dict[str, object] = field(default_factory=dict)
 
     @property

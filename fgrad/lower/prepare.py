@@ -1,0 +1,98 @@
+"""The first pass over a program: calls inlined, tuples opened, empty arrays gone, long sums cut for many workers.
+
+After it: no CALL, no TUPLE, no node without elements below one with elements, no REDUCE over axes of one element only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fgrad.lower.contract import recognise
+from fgrad.lower.generate import identity
+from fgrad.lower.views import VIEWS
+from fgrad.uop import dtype as dt
+from fgrad.uop.build import const, reduce_, reshape
+from fgrad.uop.dtype import DType
+from fgrad.uop.node import UOp, toposort, uop
+from fgrad.uop.op import Op
+
+SPLIT_FROM = 1 << 17  # elements summed into each result from which a REDUCE is cut in two
+SPLIT_ROWS = 64  # results from which there is enough to share out without cutting
+_REFUSED = {
+    Op.BUFFER: "pass the array as a parameter of the program",
+    Op.VARIABLE: "pass the size as an int64 parameter of the program",
+    Op.COPY: "copies between devices are made outside programs",
+    Op.COLLECTIVE: "batch the program first, so that its named axis is an array axis",
+    Op.LOAD: "make versions with functionalise() first",
+    Op.STORE: "make versions with functionalise() first",
+}
+
+
+def prepare(outs: Sequence[UOp]) -> list[UOp]:
+    """The outputs, rewritten. Raises NotImplementedError for ops that kernels cannot do."""
+    new: dict[UOp, UOp] = {}
+    todo = [list(outs)]
+    for u in toposort(todo[0]):
+        new[u] = _row(u, tuple([new[s] for s in u.src]))
+    return [new[o] for o in outs]
+
+
+def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
+    op = u.op
+    if op is Op.CALL:
+        inner = prepare(u.arg.body.inline(src))
+        return uop(Op.TUPLE, tuple(inner))
+    if op is Op.GET and src[0].op is Op.TUPLE:
+        return src[0].src[u.arg]
+    if op in _REFUSED:
+        raise NotImplementedError(f"{op.name} cannot be lowered; {_REFUSED[op]}")
+    if isinstance(u.dtype, DType) and 0 in u.shape and op is not Op.PARAM:
+        return const(0, u.dtype, u.shape)
+    if op is Op.SORT and 0 in src[0].shape:
+        return uop(Op.TUPLE, tuple([const(0, s.dtype, s.shape) for s in src]))
+    if op is Op.REDUCE:
+        return _reduce(u, src[0])
+    if op in VIEWS and src[0].size == 0:
+        return const(0, u.dtype, u.shape)
+    if op is Op.UPDATE and 0 in src[1].shape:
+        return src[0]
+    if op is Op.SCAN and u.arg.length == 0:
+        carry = src[u.arg.consts : u.arg.consts + u.arg.carry]
+        stacked = [const(0, d, s) for d, s in u.arg.avals[u.arg.carry :]]
+        return uop(Op.TUPLE, (*carry, *stacked))
+    return u if src == u.src else uop(op, src, u.arg)
+
+
+def _reduce(u: UOp, x: UOp) -> UOp:
+    op, axes = u.arg
+    if any(x.shape[a] == 0 for a in axes):
+        start = identity(op, u.dtype)
+        if u.dtype is dt.float8_e4m3fn and op in (Op.MAX, Op.MIN):  # the format has no infinity
+            start = -448.0 if op is Op.MAX else 448.0
+        return const(start if start != 0 else 0, u.dtype, u.shape)  # type: ignore[arg-type]
+    if all(x.shape[a] == 1 for a in axes):
+        return reshape(x, u.shape)
+    node = uop(Op.REDUCE, (x,), u.arg)
+    summed = 1
+    for a in axes:
+        summed *= x.shape[a]
+    if summed < SPLIT_FROM or node.size >= SPLIT_ROWS * 64 or recognise(node, lambda _: True) is not None:
+        return node
+    leading = 1
+    for a in range(axes[0]):
+        leading *= x.shape[a]
+    return _cut(x, op, axes, node) if leading < SPLIT_ROWS else node
+
+
+def _cut(x: UOp, op: Op, axes: tuple[int, ...], whole: UOp) -> UOp:
+    """Reduce pieces of the first summed axis, then the pieces: the same cut on every machine."""
+    first = next((a for a in axes if x.shape[a] >= 16), None)
+    if first is None:
+        return whole
+    n = x.shape[first]
+    pieces = next((p for p in (32, 64, 16, 24, 40, 48, 20, 25, 27, 49, 8, 10, 12, 9, 11, 13, 7, 6, 5) if n % p == 0), 0)
+    if not pieces or pieces == n:
+        return whole
+    cut = reshape(x, (*x.shape[:first], pieces, n // pieces, *x.shape[first + 1 :]))
+    inner = reduce_(cut, [a if a < first else a + 1 for a in axes], op)
+    return reduce_(inner, [first - sum(a < first for a in axes)], op)

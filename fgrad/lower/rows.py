@@ -1,0 +1,310 @@
+"""Row clusters to kernel trees: which axes merge, which is in lanes, how many phases, what is kept in scratch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
+from fgrad.lower.graph import ELEMENTS, leaves, squeeze
+from fgrad.lower.index import ZERO, Expr, Index, Ranges
+from fgrad.lower.kernel import Acc, Buffer, Fold, Keep, Kernel, Loop, LoopKind, Reduction, Scratch, Stmt, Store
+from fgrad.lower.limits import Limits
+from fgrad.lower.partition import Cluster
+from fgrad.lower.width import choose_width
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Op
+
+HEAVY = 60  # instructions of a body above which two copies are written instead of four
+SHORT = 8  # a last axis shorter than half a vector gives its lanes to a longer one from this many elements
+
+
+@dataclass(slots=True, eq=False)
+class Built:
+    """A kernel with the nodes its buffers hold: first those it reads, then those it writes."""
+
+    kernel: Kernel
+    nodes: tuple[UOp, ...]
+
+
+def build_rows(
+    name: str, cluster: Cluster, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+) -> Built:
+    """The kernel of a row cluster that computes `stores`; `is_leaf(u)`: u is read from memory."""
+    return _Rows(name, cluster, stores, is_leaf, limits).build()
+
+
+class _Rows:
+    def __init__(
+        self, name: str, cluster: Cluster, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+    ) -> None:
+        self.name = name
+        self.shape = cluster.shape
+        self.stores = list(stores)
+        self.is_leaf = is_leaf
+        self.limits = limits
+        self.reduced = cluster.reduced or ()
+        self.reduces = self._needed_reduces(cluster)
+        self.reduce_set = set(self.reduces)
+        self.ranges = Ranges()
+        self.loads: dict[UOp, int] = {}
+        self.phase_of: dict[UOp, int] = {}
+        self.full: list[Expr] = []
+
+    # ---- what is needed
+    def _needed_reduces(self, cluster: Cluster) -> list[UOp]:
+        """The cluster's REDUCEs that its stores use."""
+        own = {u for u in cluster.nodes if u.op is Op.REDUCE and not self.is_leaf(u)}
+        seen: set[UOp] = set()
+        stack = list(self.stores)
+        while stack:
+            u = stack.pop()
+            if u in seen or (self.is_leaf(u) and u not in self.stores):
+                continue
+            seen.add(u)
+            stack += u.src
+        return [u for u in cluster.nodes if u in own and u in seen]
+
+    def _stop(self, u: UOp) -> bool:
+        return u in self.reduce_set or (self.is_leaf(u) and u not in self._own_stores)
+
+    def is_full(self, u: UOp) -> bool:
+        """Whether a node has the full shape (is no row value)."""
+        return u not in self.reduce_set and (not self.reduced or squeeze(u.shape) == self.shape)
+
+    def index(self, u: UOp) -> Index:
+        """A node's index in terms of the cluster's axes."""
+        kept = [e for k, e in enumerate(self.full) if k not in self.reduced]
+        it = iter(self.full if self.is_full(u) or squeeze(u.shape) == self.shape else kept)
+        return tuple([next(it) if n != 1 else ZERO for n in u.shape])
+
+    # ---- axes
+    def _merge_axes(self) -> list[list[int]]:
+        """Groups of neighbouring axes that every address walks as one."""
+        first = self.ranges.ranges(self.shape)
+        self.full = list(first)
+        atoms = [e[1][0][0] for e in first]
+        addresses: list[Expr] = []
+        others: list[Expr] = []
+        for u in self.stores:
+            addresses.append(self.ranges.linear(self.index(u), u.shape))
+        for u in [*self.stores, *[r.src[0] for r in self.reduces]]:
+            if u in self.reduce_set:
+                continue
+            found, other = leaves(self.ranges, u, self.index(u), self._stop_at(u))
+            addresses += [e for x, e, _ in found if x not in self.reduce_set]
+            others += other
+        self.addresses = addresses
+        inner: set[int] = set()  # ranges that occur inside quotients, values, conditions: they stay as they are
+        for e in addresses:
+            for t, _ in e[1]:
+                if t not in atoms:
+                    inner |= self.ranges.bases(t)
+        for e in others:
+            inner |= self.ranges.bases_of(e)
+        groups = [[i] for i in range(len(self.shape))]
+        for j in range(len(self.shape) - 1, 0, -1):
+            i = j - 1
+            if (i in self.reduced) != (j in self.reduced) or atoms[i] in inner or atoms[j] in inner:
+                continue
+            if all(_coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j] for e in addresses):
+                right = next(g for g in groups if j in g)
+                groups.remove(right)
+                next(g for g in groups if i in g).extend(right)
+        return groups
+
+    def _stop_at(self, root: UOp) -> Callable[[UOp], bool]:
+        return lambda u: u is not root and self._stop(u)
+
+    # ---- building
+    def build(self) -> Built:
+        self._own_stores = set(self.stores)
+        groups = self._merge_axes()
+        self.dims = [math.prod([self.shape[i] for i in g]) for g in groups]
+        self.is_reduced = [g[0] in self.reduced for g in groups]
+        self.axes = self.ranges.ranges(self.dims)
+        self.full = [ZERO] * len(self.shape)
+        for g, e in zip(groups, self.axes, strict=True):
+            for i, x in zip(g, self.ranges.delinear(e, [self.shape[i] for i in g]), strict=True):
+                self.full[i] = x
+        self._phases()
+        self.visits = self._visits()
+        nodes = self._leaf_nodes()
+        self.loads = {u: i for i, u in enumerate(nodes)}
+        buffers = [Buffer(u.dtype, u.size, True, False) for u in nodes]
+        self.targets = {u: len(nodes) + i for i, u in enumerate(self.stores)}
+        buffers += [Buffer(u.dtype, u.size, False, True) for u in self.stores]
+        self.scratch: list[Scratch] = []
+        self.width = choose_width(self.limits, self._computed())
+        self.vector = self._vector_axis()
+        self.copies = 4 if self.instructions <= HEAVY else 2
+        self._plan_kept()
+        body, tasks = self._body()
+        moved = sum([b.size * b.dtype.itemsize for b in buffers])
+        total = math.prod(self.shape)
+        kernel = Kernel(
+            self.name, self.ranges, tuple(buffers), self.loads, tuple(body), tuple(self.scratch), tasks,
+            flops=self.instructions * total, bytes=moved, work_ns=self.work, width=self.width,
+        )  # fmt: skip
+        return Built(kernel, (*nodes, *self.stores))
+
+    def _computed(self) -> list[UOp]:
+        return list(self.visits)
+
+    def _phases(self) -> None:
+        """The number of finished reductions in a chain that a node needs."""
+        done = self.phase_of
+        for root in [*self.reduces, *self.stores]:
+            stack = [root]
+            while stack:
+                u = stack[-1]
+                if u in done:
+                    stack.pop()
+                    continue
+                if u not in self._own_stores and self.is_leaf(u):
+                    done[u] = 0
+                    continue
+                missing = [s for s in u.src if s not in done]
+                if missing:
+                    stack += missing
+                    continue
+                top = max([done[s] for s in u.src], default=0)
+                done[u] = top + (u in self.reduce_set)
+
+    def _visits(self) -> dict[UOp, set[int]]:
+        """Nodes below each phase's roots: node -> phases that evaluate it over the full shape."""
+        out: dict[UOp, set[int]] = {}
+        for root in [*[r.src[0] for r in self.reduces], *self.stores]:
+            if root in self.reduce_set:
+                continue
+            p = self.phase_of[root]
+            stack = [root]
+            while stack:
+                u = stack.pop()
+                at = out.setdefault(u, set())
+                if p in at:
+                    continue
+                at.add(p)
+                if u in self.reduce_set or (self.is_leaf(u) and u is not root):
+                    continue
+                stack += u.src
+        return out
+
+    def _leaf_nodes(self) -> list[UOp]:
+        return [u for u in self.visits if self.is_leaf(u) and u not in self._own_stores]
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of one element, all phases."""
+        return sum([op_cost(u) * len(p) for u, p in self.visits.items() if u.op in ELEMENTS]) + len(self.stores)
+
+    def _vector_axis(self) -> int:
+        if not self.dims:
+            return -1
+        last = len(self.dims) - 1
+        if self.dims[last] * 2 <= self.width and self.reduces:
+            rows = [i for i in range(last) if not self.is_reduced[i] and self.dims[i] >= max(SHORT, self.width)]
+            if rows:
+                return max(rows, key=lambda i: self.dims[i])
+        return last
+
+    def _plan_kept(self) -> None:
+        """Which full nodes that several phases need are written to scratch, or read back from their output."""
+        self.kept: dict[UOp, tuple[int, int]] = {}  # node -> (phase that writes it, scratch number)
+        self.reread: dict[UOp, int] = {}
+        if not self.reduces or not self.is_reduced[self.vector]:
+            return
+        size = math.prod([n for n, r in zip(self.dims, self.is_reduced, strict=True) if r])
+        for u, phases in self.visits.items():
+            if len(phases) < 2 or u in self.loads or not self.is_full(u) or squeeze(u.shape) != self.shape:
+                continue
+            if u in self._own_stores:
+                self.reread[u] = min(phases)
+            elif u.op in ELEMENTS and op_cost(u) >= EXPENSIVE:
+                self.kept[u] = min(phases), len(self.scratch)
+                self.scratch.append(Scratch(u.dtype, size))
+
+    # ---- statements
+    def _body(self) -> tuple[list[Stmt], int]:
+        total = math.prod(self.shape)
+        moved = sum([min(u.size, total) * u.dtype.itemsize for u in [*self.loads, *self.stores]])
+        self.work = work_ns(self.instructions * total, self.width, moved)
+        rows = [i for i in range(len(self.dims)) if not self.is_reduced[i] and i != self.vector]
+        inner = [i for i in range(len(self.dims)) if self.is_reduced[i] and i != self.vector]
+        tasks = 1
+        if rows:
+            tasks = tasks_for(self.work, self.dims[rows[0]])
+            tasks = -(-self.dims[rows[0]] // -(-self.dims[rows[0]] // tasks))
+        elif self.vector >= 0 and not self.is_reduced[self.vector]:
+            step = self.width * self.copies
+            blocks = self.dims[self.vector] // step
+            if blocks > 1:
+                tasks = tasks_for(self.work, blocks)
+                tasks = -(-blocks // -(-blocks // tasks))
+        body = self._row_body(inner)
+        for i in reversed(rows):
+            body = self._loop(i, LoopKind.TASK if i == rows[0] else LoopKind.SEQ, body)
+        return body, tasks
+
+    def _loop(self, i: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
+        e = self.axes[i]
+        if not e[1]:
+            return list(body)
+        return [Loop(e[1][0][0], self.dims[i], kind, tuple(body), unroll)]
+
+    def _row_body(self, inner: list[int]) -> list[Stmt]:
+        if self.vector < 0:
+            return [self._store(u) for u in self.stores]
+        if self.is_reduced[self.vector]:
+            phases = self._phases_of(lambda body: self._nest(inner, self._vector(body)))
+            return [*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]]
+        if not self.reduces:
+            return self._vector([self._store(u) for u in self.stores])
+        phases = self._phases_of(lambda body: self._nest(inner, body))
+        return self._vector([*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]])
+
+    def _vector(self, body: Sequence[Stmt]) -> list[Stmt]:
+        return self._loop(self.vector, LoopKind.VEC, body, self.copies)
+
+    def _nest(self, axes: list[int], body: Sequence[Stmt]) -> list[Stmt]:
+        for i in reversed(axes):
+            body = self._loop(i, LoopKind.SEQ, body)
+        return list(body)
+
+    def _phases_of(self, nest: Callable[[Sequence[Stmt]], list[Stmt]]) -> list[Stmt]:
+        """For each phase: its reductions and the full values it stores."""
+        out: list[Stmt] = []
+        for p in range(max(self.phase_of.values(), default=0) + 1):
+            accs = [Acc(r, r.arg[0]) for r in self.reduces if self.phase_of[r.src[0]] == p]
+            body: list[Stmt] = [
+                Keep(number, self._kept_address(), u, self.index(u))
+                for u, (phase, number) in self.kept.items() if phase == p
+            ]  # fmt: skip
+            body += [self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p]
+            body += [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+            if not body:
+                continue
+            out += [Reduction(tuple(accs), tuple(nest(body)))] if accs else nest(body)
+        return out
+
+    def _kept_address(self) -> Expr:
+        pairs = [(e, n) for e, n, r in zip(self.axes, self.dims, self.is_reduced, strict=True) if r]
+        return self.ranges.linear([e for e, _ in pairs], [n for _, n in pairs])
+
+    def _store(self, u: UOp) -> Store:
+        index = self.index(u)
+        streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and u not in self.reread
+        if streaming:
+            streaming = self.vector >= 0 and self.dims[self.vector] % self.width == 0
+        address = self.ranges.address(index, u.shape)
+        return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)
+
+
+def _coefficient(e: Expr, atom: int) -> int:
+    for t, c in e[1]:
+        if t == atom:
+            return c
+    return 0
+
+
