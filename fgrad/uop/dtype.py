@@ -5,6 +5,7 @@ DTypes of their own: an array carries a `weak` flag beside its dtype, and `promo
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -100,7 +101,7 @@ def to_dtype(what: Any) -> DType:
         return what
     found = _QUICK.get(what) if isinstance(what, type) else None
     if found is not None:
-        return found() if callable(found) else found
+        return found if isinstance(found, DType) else found()
     if hasattr(what, "fgrad_dtype"):
         named: DType = what.fgrad_dtype
         return named
@@ -129,7 +130,9 @@ def default_complex() -> DType:
     return complex128 if config.enable_x64 else complex64
 
 
-_QUICK: dict[type, Any] = {bool: bool_, int: int64, float: default_float, complex: default_complex}
+_QUICK: dict[type, DType | Callable[[], DType]] = {
+    bool: bool_, int: int64, float: default_float, complex: default_complex,
+}  # fmt: skip
 
 
 def real_of(dtype: DType) -> DType:

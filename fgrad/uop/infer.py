@@ -260,8 +260,17 @@ def _(s: Src, a: Any) -> Any:
     return tuple([d for d, _ in avals]), tuple([sh for _, sh in avals])
 
 
-infer(Op.TUPLE)(lambda s, a: (tuple([x.dtype for x in s]), tuple([x.shape for x in s])))  # type: ignore[arg-type,return-value]
-infer(Op.GET)(lambda s, a: (s[0].dtype[a], s[0].shape[a]))  # type: ignore[index,return-value]
+@infer(Op.TUPLE)
+def _(s: Src, a: Any) -> Any:
+    return tuple([x.dtype for x in s]), tuple([x.shape for x in s])
+
+
+@infer(Op.GET)
+def _(s: Src, a: Any) -> Aval2:
+    members: Any = s[0]  # tuple-valued: a dtype and a shape for each member
+    return members.dtype[a], members.shape[a]
+
+
 infer(Op.COPY)(lambda s, a: (s[0].dtype, s[0].shape))
 infer(Op.COLLECTIVE)(lambda s, a: (s[0].dtype, s[0].shape))
 infer(Op.LOAD)(lambda s, a: (s[0].dtype, s[0].shape))
