@@ -1,0 +1,373 @@
+"""Rows of CALL and HOST in every table.
+
+A CALL keeps a program whole because its identity matters. What its `rule` must be, by kind:
+
+    checkpoint    None, or `rule(node) -> bool`: which values inside are kept and not computed again
+    custom_jvp    `rule.jvp(primals, tangents) -> (outs, tangents)`; tangents may be None on either side
+    custom_vjp    `rule.fwd(primals) -> (outs, residuals)`, `rule.bwd(residuals, cts) -> cts of the primals`
+    kernel        `rule.grad(args, outs, cts) -> cts of the args`, where it has one; `rule.batch(call, args, batched, size)
+                  -> (outs, batched)`, where it has one
+
+All of them take and give nodes. A HOST carries its rules itself: `jvp(args, outs, tangents) -> tangents`,
+`transpose(args, linear, cts) -> cts` (linear args are None), `batch(args, batched, size) -> (outs, batched)`.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from fgrad.trace.interpret import (
+    Batching, align, batch_program, batching, jvp, jvp_program, lead, marked, memo, pull_masked, split,
+    split_rules, transpose,
+)  # fmt: skip
+from fgrad.trace.maybe import Maybe, deal, merge, pick, present
+from fgrad.trace.residuals import linear_reads
+from fgrad.trace.strong import Cotangent, Singular
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.build import reduce_
+from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import Call, Host, Program, Scan, close, closure, gets
+
+Moved = tuple[list[UOp], list[Maybe]]
+_TANGENT = "custom_vjp tangent"  # the kind of a linear CALL that can only be transposed
+
+
+def _name(call: Call) -> str:
+    return f" {call.name!r}" if call.name else ""
+
+
+def checked(got: Sequence[Any], like: Sequence[UOp], what: str) -> list[Any]:
+    """`got`, if it fits `like` (None fits); raises TypeError saying where it does not."""
+    if len(got) != len(like):
+        raise TypeError(f"{what} must give {len(like)} values, gave {len(got)}")
+    for k, (a, b) in enumerate(zip(got, like, strict=True)):
+        if a is not None and (a.shape != b.shape or a.dtype is not b.dtype):
+            raise TypeError(
+                f"{what}: value {k} must be {b.dtype}{list(b.shape)}, is {a.dtype}{list(a.shape)}"
+            )
+    return list(got)
+
+
+# ---- jvp
+@jvp(Op.CALL)
+def _(u: UOp, d: list[Maybe]) -> Moved:
+    call: Call = u.arg
+    if call.kind == "checkpoint":
+        return _checkpoint_jvp(u, d)
+    if call.kind == "custom_jvp":
+        outs, tangents = call.rule.jvp(list(u.src), d)
+        members = gets(u)
+        what = f"the jvp rule of{_name(call) or ' a custom_jvp function'}"
+        return checked(outs, members, what), _floats(checked(tangents, members, what + " (tangents)"))
+    if call.kind == "custom_vjp":
+        outs, residuals = call.rule.fwd(list(u.src))
+        outs = checked(outs, gets(u), f"the forward rule of{_name(call) or ' a custom_vjp function'}")
+        return outs, _opaque_tangents(outs, call.rule, call.name, list(residuals), u.src, d)
+    if call.kind == "kernel":
+        members = gets(u)
+        if getattr(call.rule, "grad", None) is None:
+            if not any(m.dtype.is_inexact for m in members):
+                return members, [None] * len(members)
+            raise NotImplementedError(f"kernel{_name(call)} has no derivative; give kernel_call a grad_fn")
+        rule = _KernelRule(call.rule, len(u.src))
+        return members, _opaque_tangents(members, rule, call.name, [*u.src, *members], u.src, d)
+    raise NotImplementedError(
+        f"the second forward derivative of the custom_vjp function{_name(call)}: "
+        "it only says how cotangents go back; use custom_jvp"
+    )
+
+
+def _floats(tangents: Sequence[Maybe]) -> list[Maybe]:
+    return [t if t is not None and t.dtype.is_inexact else None for t in tangents]
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelRule:
+    """A kernel's gradient as a custom_vjp: the residuals are its arguments and results."""
+
+    rule: Any
+    args: int
+
+    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> Sequence[Maybe]:
+        got: Sequence[Maybe] = self.rule.grad(residuals[: self.args], residuals[self.args :], cts)
+        return got
+
+
+@dataclass(frozen=True, slots=True)
+class _Tangent:
+    """What the linear CALL of a custom_vjp knows: the rule, its residuals, and which arguments move."""
+
+    rule: Any
+    residuals: int
+    args: tuple[tuple[dt.DType, tuple[int, ...]], ...]
+    moves: tuple[bool, ...]
+
+
+def _opaque_tangents(
+    outs: list[UOp], rule: Any, name: str, residuals: list[UOp], args: Sequence[UOp], d: list[Maybe]
+) -> list[Maybe]:
+    """Tangents of `outs` as a CALL that transposes by `rule.bwd`, and raises when it is run forward."""
+    floats = [o.dtype.is_inexact for o in outs]
+    like = pick(outs, floats)
+    moving = present(d)
+    avals = tuple([Aval(o.dtype, o.shape) for o in like])
+    ps = [open_param(x.dtype, x.shape, "tangent") for x in (*residuals, *moving)]
+    body = close(ps, gets(uop(Op.HOST, tuple(ps), Host(_forward_mode(name), avals, name, vectorized=True))))
+    known = tuple([(a.dtype, a.shape) for a in args])
+    call = Call(body, _TANGENT, name, _Tangent(rule, len(residuals), known, tuple([t is not None for t in d])))
+    return deal(gets(uop(Op.CALL, (*residuals, *moving), call)), floats)
+
+
+@memo
+def _forward_mode(name: str) -> Any:
+    def forward(*_: Any) -> NoReturn:
+        raise TypeError(
+            f"forward-mode derivative of the custom_vjp function{f' {name!r}' if name else ''}: it only says how "
+            "cotangents go back; use reverse mode (grad, vjp, jacrev), or define it with custom_jvp"
+        )
+
+    return forward
+
+
+def _checkpoint_jvp(u: UOp, d: list[Maybe]) -> Moved:
+    call: Call = u.arg
+    body, moving = jvp_program(call.body, tuple([t is not None for t in d]))
+    got = gets(uop(Op.CALL, (*u.src, *present(d)), replace(call, body=body)))
+    n = len(call.body.outs)
+    return got[:n], deal(got[n:], moving)
+
+
+@jvp(Op.HOST)
+def _(u: UOp, d: list[Maybe]) -> Moved:
+    host: Host = u.arg
+    members = gets(u)
+    if not any(m.dtype.is_inexact for m in members):
+        return members, [None] * len(members)
+    if host.jvp is None:
+        raise NotImplementedError(
+            f"callback {host.name or host.callback!r} has no derivative; wrap the call in custom_jvp or custom_vjp, "
+            "or pass its arguments through stop_gradient"
+        )
+    tangents = checked(host.jvp(list(u.src), members, d), members, f"the jvp rule of {host.name}")
+    return members, _floats(tangents)
+
+
+# ---- split
+@split_rules(Op.CALL)
+def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
+    """A checkpoint keeps its inputs, and what its policy says; everything else is opaque and linear as a whole."""
+    call: Call = u.arg
+    if call.kind == _TANGENT:
+        return None
+    if call.kind != "checkpoint":
+        raise NotImplementedError(f"cannot transpose through the {call.kind} call{_name(call)}; take its derivative first")
+    primal, linear, linear_outs, kept = _split_checkpoint(call, tuple(flags))
+    plain, moving = pick(u.src, flags, False), pick(u.src, flags)
+    if primal is None:
+        return gets(uop(Op.CALL, u.src, replace(call, body=linear))), list(linear_outs)
+    got = gets(uop(Op.CALL, tuple(plain), replace(call, body=primal))) if primal.outs else []
+    n = len(got) - kept
+    parts = gets(uop(Op.CALL, (*plain, *got[n:], *moving), replace(call, body=linear)))
+    return merge(linear_outs, parts, got[:n]), list(linear_outs)
+
+
+@memo
+def _split_checkpoint(call: Call, flags: tuple[bool, ...]) -> tuple[Program | None, Program, tuple[bool, ...], int]:
+    ps = call.body.params
+    outs, lin = split(call.body.outs, pick(ps, flags))
+    linear_outs = tuple([o in lin for o in outs])
+    if all(linear_outs):
+        return None, close(ps, outs), linear_outs, 0
+    plain, moving = pick(ps, flags, False), pick(ps, flags)
+    roots = pick(outs, linear_outs)
+    keep: list[UOp] = []
+    if call.rule is not None:
+        primal_part = toposort(linear_reads(toposort(roots), lin, roots))
+        keep = [r for r in primal_part if r.src and isinstance(r.dtype, dt.DType) and call.rule(r)]
+    fresh = [open_param(r.dtype, r.shape, "kept") for r in keep]
+    linear = close((*plain, *fresh, *moving), substitute(roots, dict(zip(keep, fresh, strict=True))))
+    primal = close(plain, [*pick(outs, linear_outs, False), *keep])
+    return primal, linear, linear_outs, len(keep)
+
+
+@split_rules(Op.HOST)
+def _(u: UOp, flags: list[bool]) -> None:
+    return None
+
+
+# ---- transpose
+@transpose(Op.CALL)
+def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
+    call: Call = u.arg
+    if call.kind == _TANGENT:
+        return _custom_transpose(u, cts, linear)
+    ct = next(c[0] for c in cts if c is not None)
+    ps = call.body.params
+    moving = [open_param(p.dtype, p.shape, "linear") for p in pick(ps, linear)]
+    # the recomputation takes its inputs after the cotangent: another node, which cannot run before the backward pass
+    waiting = [uop(Op.AFTER, (a, ct)) for a in pick(u.src, linear, False)]
+    args = merge(linear, moving, waiting)
+    outs = call.body.inline(args)
+    lin = marked(outs, moving)
+    asks = Singular()
+    singular = [w for w, a in zip(waiting, pick(u.src, linear, False), strict=True) if asks(a)]
+    got = pull_masked(outs, cts, moving, lin, singular)
+    it = iter(got)
+    return [next(it) if m else None for m in linear]
+
+
+def _custom_transpose(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
+    call: Call = u.arg
+    known: _Tangent = call.rule
+    if any(linear[: known.residuals]):
+        raise NotImplementedError(f"the residuals of the custom_vjp function{_name(call)} depend on its tangents")
+    members = gets(u)
+    given = [None if c is None else c[0] for c in cts]
+    got = list(known.rule.bwd(list(u.src[: known.residuals]), given))
+    if len(got) != len(known.args):
+        raise TypeError(
+            f"the backward rule of{_name(call) or ' a custom_vjp function'} must give one cotangent for each of the "
+            f"{len(known.args)} arguments, gave {len(got)}"
+        )
+    assert len(members) == len(cts)
+    parts = checked(pick(got, known.moves), u.src[known.residuals :], f"the backward rule of{_name(call)}")
+    return [None] * known.residuals + [None if p is None else (p, None) for p in parts]
+
+
+@transpose(Op.HOST)
+def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
+    host: Host = u.arg
+    if host.transpose is None:
+        raise NotImplementedError(f"callback {host.name or host.callback!r} has no transpose")
+    args = [None if m else a for a, m in zip(u.src, linear, strict=True)]
+    got = host.transpose(args, linear, [None if c is None else c[0] for c in cts])
+    parts = checked(got, u.src, f"the transpose rule of {host.name}")
+    return [None if p is None else (p, None) for p in parts]
+
+
+# ---- batch
+@batching(Op.CALL)
+def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
+    call: Call = u.arg
+    if call.kind == "kernel":
+        rule = getattr(call.rule, "batch", None)
+        if rule is None:
+            return _one_by_one(u, src, flags, at)
+        outs, out_flags = rule(call, src, flags, at.size)
+        return list(outs), list(out_flags)
+    if call.kind == "checkpoint":
+        body, out = batch_program(call.body, at, tuple(flags))
+        return gets(uop(Op.CALL, tuple(src), replace(call, body=body))), list(out)
+    if call.kind == _TANGENT:
+        known: _Tangent = call.rule
+        src, flags = align(src, flags, at.size), [True] * len(src)
+        arg_flags = tuple([True] * len(known.args))
+        lifted = tuple([(d, (at.size, *shape)) for d, shape in known.args])
+        rule = BatchedRule(known.rule, arg_flags, at, known.args)
+        body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
+        new = replace(call, body=body, rule=replace(known, rule=rule, args=lifted))
+        return gets(uop(Op.CALL, tuple(src), new)), list(out)
+    body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
+    avals = tuple([(p.dtype, p.shape) for p in call.body.params])
+    rule = BatchedRule(call.rule, tuple(flags), at, avals)
+    return gets(uop(Op.CALL, tuple(src), replace(call, body=body, rule=rule))), list(out)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedRule:
+    """A custom rule under vmap: staged for one member, then batched. All outs and residuals are batched."""
+
+    rule: Any
+    flags: tuple[bool, ...]  # of the arguments
+    at: Batching
+    avals: tuple[tuple[dt.DType, tuple[int, ...]], ...]  # of the arguments of one member
+
+    def _members(self, values: Sequence[UOp], flags: Sequence[bool]) -> list[UOp]:
+        return [open_param(v.dtype, v.shape[1:] if f else v.shape, "member")
+                for v, f in zip(values, flags, strict=True)]  # fmt: skip
+
+    def _batched(
+        self, ps: Sequence[UOp], outs: Sequence[UOp], values: Sequence[UOp], flags: Sequence[bool]
+    ) -> tuple[list[UOp], list[bool]]:
+        captured, program = closure(ps, outs)
+        args = [*captured, *values]
+        body, out = batch_program(program, self.at, (*[False] * len(captured), *flags))
+        return body.inline(args), list(out)
+
+    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
+        moves = [t is not None for t in tangents]
+        values = [*primals, *present(tangents)]
+        flags = [*self.flags, *pick(self.flags, moves)]
+        ps = self._members(values, flags)
+        n = len(primals)
+        outs, douts = self.rule.jvp(ps[:n], deal(ps[n:], moves))
+        moving = [t is not None for t in douts]
+        got, out = self._batched(ps, [*outs, *present(douts)], values, flags)
+        got = align(got, out, self.at.size)
+        return got[: len(outs)], deal(got[len(outs) :], moving)
+
+    def fwd(self, primals: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+        ps = self._members(primals, self.flags)
+        outs, residuals = self.rule.fwd(ps)
+        got, out = self._batched(ps, [*outs, *residuals], primals, self.flags)
+        got = align(got, out, self.at.size)
+        return got[: len(outs)], got[len(outs) :]
+
+    def bwd(self, residuals: Sequence[UOp], cts: Sequence[Maybe]) -> list[Maybe]:
+        """The cotangent of an argument that is not batched is the sum over all members."""
+        there = [c is not None for c in cts]
+        values = [*residuals, *present(cts)]
+        flags = [True] * len(values)
+        ps = self._members(values, flags)
+        n = len(residuals)
+        parts = list(self.rule.bwd(ps[:n], deal(ps[n:], there)))
+        got, out = self._batched(ps, present(parts), values, flags)
+        it = iter(zip(got, out, strict=True))
+        result: list[Maybe] = []
+        for part, wanted in zip(parts, self.flags, strict=True):
+            if part is None:
+                result.append(None)
+                continue
+            v, is_batched = next(it)
+            v = v if is_batched else lead(v, self.at.size)
+            result.append(v if wanted else reduce_(v, (0,)))
+        return result
+
+
+@batching(Op.HOST)
+def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
+    """By its own rule; in one call when it is vectorized; else one member after the other, tokens threaded through."""
+    host: Host = u.arg
+    if host.batch is not None:
+        outs, out_flags = host.batch(src, flags, at.size)
+        return list(outs), list(out_flags)
+    if not host.vectorized or not any(flags[int(host.ordered) :]):
+        return _one_by_one(u, src, flags, at)
+    t = int(host.ordered)
+    args = [*src[:t], *align(src[t:], flags[t:], at.size)]
+    avals = (*host.out_avals[:t], *[Aval(a.dtype, (at.size, *a.shape)) for a in host.out_avals[t:]])
+    return gets(uop(Op.HOST, tuple(args), replace(host, out_avals=avals))), [k >= t for k in range(len(avals))]
+
+
+def _one_by_one(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
+    """A SCAN over the members; the token of an ordered call is carried."""
+    t = int(u.op is Op.HOST and u.arg.ordered)
+    ps = [open_param(s.dtype, s.shape, "member") for s in u.src]
+    mapped = [f and k >= t for k, f in enumerate(flags)]
+    order = [*pick(ps[t:], mapped[t:], False), *ps[:t], *pick(ps, mapped)]
+    body = close(order, gets(u.like(*ps)))
+    consts = pick(src[t:], mapped[t:], False)
+    xs = pick(src, mapped)
+    token = [s if not f else substitute_first(s) for s, f in zip(src[:t], flags[:t], strict=True)]
+    arg = Scan(body, at.size, len(consts), t, len(xs))
+    got = gets(uop(Op.SCAN, (*consts, *token, *xs), arg))
+    return got, [k >= t for k in range(len(got))]
+
+
+def substitute_first(token: UOp) -> UOp:
+    """A token that came to be batched: its members are all alike."""
+    return reduce_(token, (0,), Op.MAX)
+
