@@ -141,7 +141,12 @@ def recognise(node: UOp, private: Callable[[UOp], bool]) -> Contraction | None:
     if axes is None:
         return None
     size = _sizer(ranges)
-    batch, first, second, k = size(axes.batch), size(axes.own[0]), size(axes.own[1]), size(axes.summed)
+    batch, first, second, k = (
+        size(axes.batch),
+        size(axes.own[0]),
+        size(axes.own[1]),
+        size(axes.summed),
+    )
     if k < MIN_K or batch * first * second * k < MIN_WORK:
         return None
     if not axes.own[0] or not axes.own[1]:
@@ -184,7 +189,9 @@ def _axes(ranges: Ranges, node: UOp, index: Index, private: Callable[[UOp], bool
             inside.append(x)
         x = x.src[0]
         while x.op in views.VIEWS:
-            if x.op is Op.EXPAND or x.op is Op.GATHER:  # a sum of copies, or of a choice, is no plain contraction
+            if (
+                x.op is Op.EXPAND or x.op is Op.GATHER
+            ):  # a sum of copies, or of a choice, is no plain contraction
                 return None
             x, index, more = views.step(ranges, x, index)
             conds += more
@@ -238,7 +245,12 @@ def _matrix_is_view(ranges: Ranges, axes: _Axes) -> bool:
         factor, index, conds = views.step(ranges, factor, index)
         if conds:
             return False
-    if factor.op in ELEMENTWISE or factor.op in LEAVES and factor.op is not Op.PARAM and factor.op is not Op.BUFFER:
+    if (
+        factor.op in ELEMENTWISE
+        or factor.op in LEAVES
+        and factor.op is not Op.PARAM
+        and factor.op is not Op.BUFFER
+    ):
         return False
     coefficients = dict(ranges.address(index, factor.shape)[1])
     return any(coefficients.get(t) == 1 for t in (axes.own[which][-1], axes.summed[-1]))
@@ -268,15 +280,23 @@ def build(
     order = {t: i for i, t in enumerate([e[1][0][0] for e in at if e[1]])}
     a, b = axes.product.src
     rows, columns = axes.own
-    if not columns or rows and max(map(order.__getitem__, rows)) > max(map(order.__getitem__, columns)):
+    if (
+        not columns
+        or rows
+        and max(map(order.__getitem__, rows)) > max(map(order.__getitem__, columns))
+    ):
         a, b, rows, columns = b, a, columns, rows  # the last axis of the output is in lanes
-    groups = [tuple(sorted(g, key=order.__getitem__)) for g in (axes.batch, rows, columns)] + [axes.summed]
+    groups = [tuple(sorted(g, key=order.__getitem__)) for g in (axes.batch, rows, columns)] + [
+        axes.summed
+    ]
     size = _sizer(ranges)
     sizes = [size(g) for g in groups]
     linear = [ranges.range(s) for s in sizes]
     new: dict[int, Expr] = {}
     for group, e in zip(groups, linear, strict=True):
-        new.update(zip(group, ranges.delinear(e, [ranges.atoms[t].hi + 1 for t in group]), strict=True))
+        new.update(
+            zip(group, ranges.delinear(e, [ranges.atoms[t].hi + 1 for t in group]), strict=True)
+        )
     product_index = tuple([ranges.substitute(e, new) for e in axes.index])
     conds = tuple([(ranges.substitute(e, new), lo, hi) for e, lo, hi in axes.conds])
     n_atoms = _ranges_in(ranges, (linear[2],))
@@ -301,7 +321,12 @@ def build(
 
 
 def _kernels(
-    name: str, ranges: Ranges, buffers: tuple[Buffer, ...], loads: Mapping[UOp, int], form: Form, limits: Limits
+    name: str,
+    ranges: Ranges,
+    buffers: tuple[Buffer, ...],
+    loads: Mapping[UOp, int],
+    form: Form,
+    limits: Limits,
 ) -> Built:
     plan = form.plan
     flops = 2 * math.prod(form.sizes)
@@ -310,7 +335,9 @@ def _kernels(
     if plan.packed:
         size = form.element.size
         inputs = tuple([replace(x, written=False) for x in buffers])
-        block = Scratch(dt.uint8, max(plan.width, machine_of(limits).height(size)) * limits.vector_bytes)
+        block = Scratch(
+            dt.uint8, max(plan.width, machine_of(limits).height(size)) * limits.vector_bytes
+        )
         copied = form.sizes[2] * form.sizes[3] * size
         pack = Kernel(
             f"{name}_pack", ranges, (*inputs, Buffer(dt.uint8, plan.packed, False, True)), loads,
@@ -321,7 +348,19 @@ def _kernels(
     work = max(flops / (100 if form.element.size == 4 else 50), moved / 10)
     call = Call("contract", meaning(form), (form,))
     return Built(
-        Kernel(name, ranges, buffers, loads, (call,), scratch, plan.batch * plan.units, flops, moved, work), pack
+        Kernel(
+            name,
+            ranges,
+            buffers,
+            loads,
+            (call,),
+            scratch,
+            plan.batch * plan.units,
+            flops,
+            moved,
+            work,
+        ),
+        pack,
     )
 
 
@@ -339,8 +378,13 @@ def meaning(form: Form) -> tuple[Stmt, ...]:
     """The contraction as plain loops."""
     acc = Acc(form.node, Op.ADD)
     fold = Fold(acc, form.product, form.index, (*form.a_conds, *form.b_conds))
-    body: tuple[Stmt, ...] = (Reduction((acc,), _loop(form.k, form.sizes[3], (fold,))), *form.stores)
-    for e, size in zip((form.n, form.m, form.batch), (form.sizes[2], form.sizes[1], form.sizes[0]), strict=True):
+    body: tuple[Stmt, ...] = (
+        Reduction((acc,), _loop(form.k, form.sizes[3], (fold,))),
+        *form.stores,
+    )
+    for e, size in zip(
+        (form.n, form.m, form.batch), (form.sizes[2], form.sizes[1], form.sizes[0]), strict=True
+    ):
         body = _loop(e, size, body)
     return body
 
@@ -349,7 +393,9 @@ def _loop(e: Expr, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return (Loop(e[1][0][0], size, LoopKind.SEQ, body),) if e[1] else body
 
 
-def _index_of(ranges: Ranges, node: UOp, root: UOp, at: Index, loads: Mapping[UOp, int]) -> Index | None:
+def _index_of(
+    ranges: Ranges, node: UOp, root: UOp, at: Index, loads: Mapping[UOp, int]
+) -> Index | None:
     """The index at which `root[at]` uses `node`."""
     stack: list[tuple[UOp, Index]] = [(root, at)]
     seen: set[UOp] = set()

@@ -105,7 +105,9 @@ def _form(call: Call) -> Form:
 def _descriptor(w: Writer, form: Form) -> str:
     name = f"@{w.kernel.name}_descriptor"
     words = ", ".join([f"i64 {x}" for x in form.plan.words])
-    w.e.helpers[name] = f"{name} = internal constant [{len(form.plan.words)} x i64] [{words}], align 8"
+    w.e.helpers[name] = (
+        f"{name} = internal constant [{len(form.plan.words)} x i64] [{words}], align 8"
+    )
     return name
 
 
@@ -178,8 +180,14 @@ def _epilogue(w: Writer, form: Form, name: str) -> str:
                 left = e.add(size, e.mul("%j", -plan.width))
                 ev.tail = _first_lanes(part, left, u * part.width)
             at = e.add(e.mul(r, plan.width), u * part.width)
-            x = e.value(f"load {vec}, ptr {e.pointer('%tile', at, wide.llvm)}, align {wide.size}", pure=False)
-            ev.bound[form.node, u] = ev.wide.rounded(_narrowed(part, x, wide, node), node), part.width
+            x = e.value(
+                f"load {vec}, ptr {e.pointer('%tile', at, wide.llvm)}, align {wide.size}",
+                pure=False,
+            )
+            ev.bound[form.node, u] = (
+                ev.wide.rounded(_narrowed(part, x, wide, node), node),
+                part.width,
+            )
             part.run(form.stores)
         ev.open = None
         ev.tail = None
@@ -216,7 +224,9 @@ def _narrowed(part: Writer, x: str, wide: Element, dtype: DType) -> str:
 def _widened(part: Writer, x: str, dtype: DType, wide: Element) -> str:
     """A factor's value as an element of the panel."""
     if dtype.is_int and dtype.bits < 8 * wide.size:
-        return part.ev.wide.convert("sext" if dtype.is_signed else "zext", element(dtype), x, wide.llvm)
+        return part.ev.wide.convert(
+            "sext" if dtype.is_signed else "zext", element(dtype), x, wide.llvm
+        )
     return x
 
 
@@ -260,10 +270,16 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
         for u in range(width // part.width):
             if outer[1]:
                 _in_lanes(part, outer, scale(panel, per), u)
-                ev.tail = None if size % per == 0 and per == width else _first_lanes(part, left, u * part.width)
+                ev.tail = (
+                    None
+                    if size % per == 0 and per == width
+                    else _first_lanes(part, left, u * part.width)
+                )
             x = _factor(part, form, columns)
             at = e.add(e.mul(k, width), u * part.width)
-            e.do(f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {form.element.size}")
+            e.do(
+                f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {form.element.size}"
+            )
         ev.open = ev.tail = None
         ev.memo.pop()
 
@@ -312,7 +328,9 @@ def _pack_across(part: Writer, form: Form, columns: bool) -> None:
         if depth % lanes:
             block(whole, True)
         return
-    stop = e.add(block0, e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1)))
+    stop = e.add(
+        block0, e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1))
+    )
     _each(part, block0, stop, lambda q: block(q, depth % lanes != 0))
 
 
@@ -367,7 +385,9 @@ def _better_along_k(part: Writer, form: Form, columns: bool) -> bool:
     return scores[1] > scores[0]
 
 
-def _reads(part: Writer, u: UOp, index: Index, conds: tuple[Cond, ...]) -> Sequence[tuple[Expr, bool]]:
+def _reads(
+    part: Writer, u: UOp, index: Index, conds: tuple[Cond, ...]
+) -> Sequence[tuple[Expr, bool]]:
     """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a condition)."""
     ranges: Ranges = part.kernel.ranges
     loads = part.kernel.loads
@@ -391,4 +411,3 @@ def _reads(part: Writer, u: UOp, index: Index, conds: tuple[Cond, ...]) -> Seque
                 seen.add(key)
                 stack.append(key)
     return out
-

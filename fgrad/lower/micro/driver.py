@@ -12,6 +12,7 @@ Signatures of what the program passes in:
     pack      void(ptr t, ptr panel, i64 panel_number, i64 k0, i64 k, i64 batch, ptr block)
               fills [k][width]; block: room for one square block of vectors for each vector of the panel
 """
+
 from __future__ import annotations
 
 from enum import IntEnum
@@ -93,7 +94,10 @@ class _Driver(Text):
             at = self.add(self.mul(first, pitch), self.mul(k0, step))
             src, valid = self.bytes_at(source, at, size), self.min(per, self.sub(limit, first))
             base = self.word(D.PACK)
-            call = "call void {}(ptr " + f"{src}, ptr {panel}, i64 {k}, i64 {{}}, i64 {valid}, i64 {width}"
+            call = (
+                "call void {}(ptr "
+                + f"{src}, ptr {panel}, i64 {k}, i64 {{}}, i64 {valid}, i64 {width}"
+            )
 
             def along() -> None:
                 self.do(call.format(self.function(base), step) + ")")
@@ -132,7 +136,9 @@ def gemm() -> str:
     b_mode, b_column, b_step = [f.word(w) for w in (D.B_MODE, D.B_COLUMN, D.B_STEP)]
     panels_n, units_n, pm, pn = [f.word(w) for w in (D.PANELS_N, D.UNITS_N, D.PM, D.PN)]
     panels_m = f.word(D.PANELS_M)
-    at_a, at_b, at_c, block = [f.at("%scratch", "i8", f.word(w)) for w in (D.AT_A, D.AT_B, D.AT_C, D.AT_BLOCK)]
+    at_a, at_b, at_c, block = [
+        f.at("%scratch", "i8", f.word(w)) for w in (D.AT_A, D.AT_B, D.AT_C, D.AT_BLOCK)
+    ]
     a_mode, a_row, a_step = [f.word(w) for w in (D.A_MODE, D.A_ROW, D.A_STEP)]
     main, last = f.function(f.word(D.TILE)), f.function(f.word(D.TILE_LAST))
     unit_m = f.value(f"sdiv i64 %unit, {units_n}")
@@ -159,7 +165,9 @@ def gemm() -> str:
     def finish(p: Value, j: Value, tile: str) -> None:
         first = f.mul(p, rows)
         left = f.min(rows, f.sub(m, first))
-        f.do(f"call void %epilogue(ptr %t, ptr {tile}, i64 {first}, i64 {left}, i64 {j}, i64 %batch)")
+        f.do(
+            f"call void %epilogue(ptr %t, ptr {tile}, i64 {first}, i64 {left}, i64 {j}, i64 %batch)"
+        )
 
     def k_block(which: str) -> None:
         k0 = f.mul(which, kc)
@@ -178,11 +186,15 @@ def gemm() -> str:
 
             def pack_b() -> None:
                 mode = f.select(in_place, Pack.ALONG, b_mode)
-                f.pack(mode, "%b", b_column, b_step, "%pack_b", at_b, j, k0, kl, width, n, width, block)
+                f.pack(
+                    mode, "%b", b_column, b_step, "%pack_b", at_b, j, k0, kl, width, n, width, block
+                )
 
             f.branch(packed_now, lambda: None, pack_b)
             number = f.add(f.mul(which, panels_n), j)
-            far = f.select(shared, f.mul(number, b_panel), f.add(f.mul(k0, b_step), f.mul(j, width)))
+            far = f.select(
+                shared, f.mul(number, b_panel), f.add(f.mul(k0, b_step), f.mul(j, width))
+            )
             base = f.select(packed_now, "%b", at_b, "ptr")
             b = f.bytes_at(base, f.select(packed_now, far, 0), size)
             ldb = f.select(here, b_step, width)
@@ -194,7 +206,9 @@ def gemm() -> str:
                 c = f.bytes_at("%c", f.add(f.mul(f.mul(p, rows), ldc), f.mul(j, width)), size)
                 to, pitch = f.select(direct, c, tile, "ptr"), f.select(direct, ldc, width)
                 kernel = f.select(f.equal(p, end_m), last, main, "ptr")
-                f.do(f"call void {kernel}(ptr {a}, ptr {b}, ptr {to}, i64 {kl}, i64 {ldb}, i64 {pitch}, i64 {which})")
+                f.do(
+                    f"call void {kernel}(ptr {a}, ptr {b}, ptr {to}, i64 {kl}, i64 {ldb}, i64 {pitch}, i64 {which})"
+                )
                 due = f.both(one, f.value(f"xor i1 {direct}, true"))
                 f.branch(due, lambda: finish(p, j, tile))
 
@@ -217,8 +231,13 @@ def gemm() -> str:
 def pack_b() -> str:
     """void(ptr d, ptr runtime, ptr t, ptr b, ptr packed, i64 j0, i64 j1, ptr block, ptr pack_b, i64 mode): packs column
     panels j0 .. j1 - 1 of all blocks of k, [block of k][panel][kc][width], for units whose B_MODE is SHARED."""
-    args = [("ptr", p) for p in ("d", "runtime", "t", "b", "packed")] + [("i64", "j0"), ("i64", "j1")]
-    f = _Driver("pack_b", [*args, ("ptr", "block"), ("ptr", "pack_b"), ("i64", "mode"), ("i64", "batch")])
+    args = [("ptr", p) for p in ("d", "runtime", "t", "b", "packed")] + [
+        ("i64", "j0"),
+        ("i64", "j1"),
+    ]
+    f = _Driver(
+        "pack_b", [*args, ("ptr", "block"), ("ptr", "pack_b"), ("i64", "mode"), ("i64", "batch")]
+    )
     size, n, k, kc, blocks = [f.word(w) for w in (D.SIZE, D.N, D.K, D.KC, D.BLOCKS)]
     width, column, step, panels = [f.word(w) for w in (D.WIDTH, D.B_COLUMN, D.B_STEP, D.PANELS_N)]
     panel_size = f.mul(kc, width)
@@ -239,7 +258,10 @@ def pack_b() -> str:
 def gemv() -> str:
     """void(ptr d, ptr runtime, ptr t, ptr x, ptr b, i64 unit, i64 batch, ptr scratch, ptr epilogue): one unit of a product
     of one row: c[n] = sum over k of x[k] B[k, n], x with neighbouring elements; D.FUNCTION is dot or axpy."""
-    args = [("ptr", p) for p in ("d", "runtime", "t", "x", "b")] + [("i64", "unit"), ("i64", "batch")]
+    args = [("ptr", p) for p in ("d", "runtime", "t", "x", "b")] + [
+        ("i64", "unit"),
+        ("i64", "batch"),
+    ]
     f = _Driver("gemv", [*args, ("ptr", "scratch"), ("ptr", "epilogue")])
     size, n, k, width = [f.word(w) for w in (D.SIZE, D.N, D.K, D.WIDTH)]
     column, step, wide, panels = [f.word(w) for w in (D.B_COLUMN, D.B_STEP, D.WIDE, D.PANELS_N)]
@@ -254,7 +276,9 @@ def gemv() -> str:
         stop = f.min(f.add(first, wide), j1)
         columns = f.sub(f.min(n, f.mul(stop, width)), f.mul(first, width))
         b = f.bytes_at("%b", f.mul(f.mul(first, width), column), size)
-        f.do(f"call void {function}(ptr %x, ptr {b}, ptr {result}, i64 {k}, i64 {pitch}, i64 {columns})")
+        f.do(
+            f"call void {function}(ptr %x, ptr {b}, ptr {result}, i64 {k}, i64 {pitch}, i64 {columns})"
+        )
 
         def panel(j: str) -> None:
             tile = f.bytes_at(result, f.mul(f.sub(j, first), width), size)

@@ -1,4 +1,5 @@
 """Machine: what micro-kernels must know of the processor, and the shapes of tiles that follow from it."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -4,6 +4,7 @@ The three functions have one signature, void(ptr source, ptr panel, i64 k, i64 s
 for the last argument of `pack_any`. `valid` columns of the panel exist in the source; the others are filled with zeros, or
 with copies of the last one, and never reach a result.
 """
+
 from __future__ import annotations
 
 from fgrad.lower.micro.machine import Machine
@@ -13,7 +14,11 @@ UNROLL = 4
 
 
 def _args(*more: str) -> list[tuple[str, str]]:
-    return [("ptr", "source"), ("ptr", "panel"), *[("i64", n) for n in ("k", "stride", "valid", "width", *more)]]
+    return [
+        ("ptr", "source"),
+        ("ptr", "panel"),
+        *[("i64", n) for n in ("k", "stride", "valid", "width", *more)],
+    ]
 
 
 def pack_along(machine: Machine, size: int) -> str:
@@ -104,7 +109,9 @@ def pack_across(machine: Machine, size: int) -> str:
             loaded = []
             for r in range(lanes):
                 place = f.at(rows[r], kind, k)
-                loaded.append(masked_load(f, machine, size, place, mask) if mask else f.load(vec, place, size))
+                loaded.append(
+                    masked_load(f, machine, size, place, mask) if mask else f.load(vec, place, size)
+                )
             to = f.at(panel, kind, f.mul(k, "%width"))
             for column in transposed(f, lanes, kind, loaded):
                 f.store(vec, column, to, size)
@@ -131,7 +138,9 @@ def turn_block(machine: Machine, size: int) -> str:
     vec = f"<{lanes} x {kind}>"
     f = Text(f"turn_{size}", [("ptr", "block"), ("ptr", "panel"), ("i64", "width")])
     to = "%panel"
-    for column in transposed(f, lanes, kind, [f.load(vec, f.at("%block", kind, lanes * r), size) for r in range(lanes)]):
+    for column in transposed(
+        f, lanes, kind, [f.load(vec, f.at("%block", kind, lanes * r), size) for r in range(lanes)]
+    ):
         f.store(vec, column, to, size)
         to = f.at(to, kind, "%width")
     return f.done()
@@ -147,7 +156,12 @@ def pack_any(machine: Machine, size: int) -> str:
         panel = f.at("%panel", kind, f.mul(k, "%width"))
 
         def copy(i: str) -> None:
-            f.store(kind, f.load(kind, f.at(source, kind, f.mul(i, "%pitch")), size), f.at(panel, kind, i), size)
+            f.store(
+                kind,
+                f.load(kind, f.at(source, kind, f.mul(i, "%pitch")), size),
+                f.at(panel, kind, i),
+                size,
+            )
 
         f.each(0, "%valid", copy)
         f.each("%valid", "%width", lambda i: f.store(kind, "0", f.at(panel, kind, i), size))

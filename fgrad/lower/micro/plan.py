@@ -2,6 +2,7 @@
 
 The plan depends on sizes and on the machine's vectors and caches, never on the number of threads: results do not either.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ TASK_WORK = 60_000  # multiplications that pay for a second task
 BLOCK_ROWS = 168  # rows of A that a unit packs at once: with BLOCK steps about half of L2
 BLOCK_COLUMNS = 1024  # columns of a unit when K is in blocks: bounds the unfinished tiles
 IN_PLACE_ROWS = 160  # up to so many rows packing B does not pay for itself
-VECTOR_WIDE = 64  # column panels of one axpy call at most: its sums stay in L1, rows are read by the page
+VECTOR_WIDE = (
+    64  # column panels of one axpy call at most: its sums stay in L1, rows are read by the page
+)
 ALIGN = 64
 
 
@@ -113,7 +116,10 @@ def make_plan(
     height = machine.height(size)
     at = 0
     for word, length in (
-        (D.AT_A, pm * kc * height + 64 * 16),  # the tile kernel prefetches past the end, which never faults
+        (
+            D.AT_A,
+            pm * kc * height + 64 * 16,
+        ),  # the tile kernel prefetches past the end, which never faults
         (D.AT_B, kc * width),
         (D.AT_C, (pm * pn if blocks > 1 else 1) * rows * width),
         (D.AT_BLOCK, max(height, width) * lanes),
@@ -121,7 +127,10 @@ def make_plan(
         words[word] = at
         at += _round(length * size, ALIGN) + ALIGN
     words[D.KC], words[D.BLOCKS], words[D.ROWS], words[D.HEIGHT] = kc, blocks, rows, height
-    words[D.TILE], words[D.TILE_LAST] = tile_slot(element, rows, vectors), tile_slot(element, last, vectors)
+    words[D.TILE], words[D.TILE_LAST] = (
+        tile_slot(element, rows, vectors),
+        tile_slot(element, last, vectors),
+    )
     words[D.A_MODE], words[D.B_MODE], words[D.PACK] = a.mode, b_mode, pack_slot("along", size)
     words[D.PM], words[D.PN], words[D.UNITS_N] = pm, pn, units_n
     words[D.PANELS_M], words[D.LDC] = panels_m, ldc
@@ -134,7 +143,13 @@ def make_plan(
 
 
 def _vector_plan(
-    machine: Machine, element: Element, words: list[int], a: Access, b: Access, k: int, common: dict[str, int]
+    machine: Machine,
+    element: Element,
+    words: list[int],
+    a: Access,
+    b: Access,
+    k: int,
+    common: dict[str, int],
 ) -> Plan:
     """One row: dot products where k is contiguous in B, else sums of rows of B."""
     panels, width = words[D.PANELS_N], words[D.WIDTH]
@@ -157,7 +172,15 @@ def _vector_plan(
 
 
 def _split(
-    batch: int, m: int, n: int, k: int, rows: int, width: int, panels_m: int, panels_n: int, blocks: int
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    rows: int,
+    width: int,
+    panels_m: int,
+    panels_n: int,
+    blocks: int,
 ) -> tuple[int, int]:
     """(row panels, column panels) of a unit."""
     pm = max(1, min(panels_m, (BLOCK_ROWS if batch == 1 else 400) // rows))

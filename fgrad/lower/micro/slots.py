@@ -2,6 +2,7 @@
 
 A `Micro` names one module; `micro_ir` gives its text and the functions in it, each with its slot.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -60,14 +61,25 @@ def micro_slots(key: Micro) -> tuple[tuple[str, Slot], ...]:
         case "driver":
             return (("gemm", GEMM), ("pack_b", PACK_B), ("gemv", GEMV))
         case "pack":
-            names = (("along", "pack_along"), ("across", "pack_across"), ("any", "pack_any"), ("turn", "turn"))
-            return tuple([(f"{name}_{key.size}", pack_slot(which, key.size)) for which, name in names])
+            names = (
+                ("along", "pack_along"),
+                ("across", "pack_across"),
+                ("any", "pack_any"),
+                ("turn", "turn"),
+            )
+            return tuple(
+                [(f"{name}_{key.size}", pack_slot(which, key.size)) for which, name in names]
+            )
         case "vector":
-            return tuple([(f"{w}_{key.element.bits}", vector_slot(w, key.element)) for w in ("dot", "axpy")])
+            return tuple(
+                [(f"{w}_{key.element.bits}", vector_slot(w, key.element)) for w in ("dot", "axpy")]
+            )
         case "tile":
             name = tile.tile_name(key.element, key.rows, key.vectors)
             return ((name, tile_slot(key.element, key.rows, key.vectors)),)
-    raise ValueError(f"no module of micro-kernels is called {key.kind!r}; use driver, pack, vector or tile")
+    raise ValueError(
+        f"no module of micro-kernels is called {key.kind!r}; use driver, pack, vector or tile"
+    )
 
 
 @lru_cache(maxsize=256)
@@ -89,7 +101,9 @@ def micro_ir(key: Micro, machine: Machine) -> tuple[str, tuple[tuple[str, Slot],
     text = "\n".join(functions)
     declared = _declarations(text, machine)
     width = 8 * machine.vector
-    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "no-stack-arg-probe" }}'
+    attributes = (
+        f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "no-stack-arg-probe" }}'
+    )
     return f"{text}\n{declared}\n{attributes}\n", micro_slots(key)
 
 
@@ -98,7 +112,12 @@ def _declarations(text: str, machine: Machine) -> str:
     out = []
     if "@llvm.prefetch." in text:
         out.append("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    for kind, bits, size in (("float", "f32", 4), ("double", "f64", 8), ("i32", "i32", 4), ("i64", "i64", 8)):
+    for kind, bits, size in (
+        ("float", "f32", 4),
+        ("double", "f64", 8),
+        ("i32", "i32", 4),
+        ("i64", "i64", 8),
+    ):
         n = machine.lanes(size)
         vec = f"<{n} x {kind}>"
         for name, signature in (

@@ -1,4 +1,5 @@
 """Text: builds the LLVM text of one function, statement by statement."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -106,7 +107,9 @@ class Text:
         return self.value(f"icmp slt <{lanes} x i64> <{steps}>, {limit}")
 
     # ---- control
-    def branch(self, condition: str, then: Callable[[], None], other: Callable[[], None] | None = None) -> None:
+    def branch(
+        self, condition: str, then: Callable[[], None], other: Callable[[], None] | None = None
+    ) -> None:
         """Run `then` where `condition` holds, else `other`."""
         yes, no, after = self.fresh("yes"), self.fresh("no"), self.fresh("after")
         self.do(f"br i1 {condition}, label %{yes}, label %{no if other else after}")

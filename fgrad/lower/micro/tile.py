@@ -1,4 +1,5 @@
 """tile: the innermost kernel, C[rows, columns] (+)= A panel times B panel, accumulators in registers."""
+
 from __future__ import annotations
 
 from fgrad.lower.micro.machine import Element, Machine
@@ -39,7 +40,9 @@ def tile(machine: Machine, element: Element, rows: int, vectors: int) -> str:
 
     def product(x: str, y: str, total: str) -> str:
         if element.is_float and machine.fma:
-            return f.value(f"call {vec} @llvm.fma.v{lanes}{element.bits}({vec} {x}, {vec} {y}, {vec} {total})")
+            return f.value(
+                f"call {vec} @llvm.fma.v{lanes}{element.bits}({vec} {x}, {vec} {y}, {vec} {total})"
+            )
         multiply, plus = ("fmul", "fadd") if element.is_float else ("mul", "add")
         return f.value(f"{plus} {vec} {total}, {f.value(f'{multiply} {vec} {x}, {y}')}")
 

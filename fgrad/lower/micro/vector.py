@@ -1,4 +1,5 @@
 """vector: products of a matrix with one vector, bound by memory: the matrix is read once, several rows at a time."""
+
 from __future__ import annotations
 
 from fgrad.lower.micro.machine import Element, Machine
@@ -8,10 +9,14 @@ DOT_ROWS = 4
 AXPY_ROWS = 8
 
 
-def _product(f: Text, machine: Machine, element: Element, vec: str, x: str, y: str, total: str) -> str:
+def _product(
+    f: Text, machine: Machine, element: Element, vec: str, x: str, y: str, total: str
+) -> str:
     if element.is_float and machine.fma:
         lanes = machine.lanes(element.size)
-        return f.value(f"call {vec} @llvm.fma.v{lanes}{element.bits}({vec} {x}, {vec} {y}, {vec} {total})")
+        return f.value(
+            f"call {vec} @llvm.fma.v{lanes}{element.bits}({vec} {x}, {vec} {y}, {vec} {total})"
+        )
     multiply, plus = ("fmul", "fadd") if element.is_float else ("mul", "add")
     return f.value(f"{plus} {vec} {total}, {f.value(f'{multiply} {vec} {x}, {y}')}")
 
@@ -31,7 +36,14 @@ def dot(machine: Machine, element: Element) -> str:
     """
     kind, size, lanes = element.llvm, element.size, machine.lanes(element.size)
     vec = f"<{lanes} x {kind}>"
-    args = [("ptr", "x"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "stride"), ("i64", "columns")]
+    args = [
+        ("ptr", "x"),
+        ("ptr", "b"),
+        ("ptr", "c"),
+        ("i64", "k"),
+        ("i64", "stride"),
+        ("i64", "columns"),
+    ]
     f = Text(f"dot_{element.bits}", args)
     last = f.sub("%columns", 1)
     even, whole = f.value(f"and i64 %k, {-2 * lanes}"), f.value(f"and i64 %k, {-lanes}")
@@ -71,13 +83,17 @@ def dot(machine: Machine, element: Element) -> str:
         sums = f.loop(even, whole, lanes, [(vec, s) for s in sums], one)
         sums = f.loop(whole, "%k", lanes, [(vec, s) for s in sums], rest)
         for r in range(DOT_ROWS):
-            both = f.value(f"{'fadd' if element.is_float else 'add'} {vec} {sums[2 * r]}, {sums[2 * r + 1]}")
+            both = f.value(
+                f"{'fadd' if element.is_float else 'add'} {vec} {sums[2 * r]}, {sums[2 * r + 1]}"
+            )
             if element.is_float:  # reassoc: a tree instead of a chain; the tree is fixed
                 total = f.value(
                     f"call reassoc {kind} @llvm.vector.reduce.fadd.v{lanes}{element.bits}({kind} -0.0, {vec} {both})"
                 )
             else:
-                total = f.value(f"call {kind} @llvm.vector.reduce.add.v{lanes}{element.bits}({vec} {both})")
+                total = f.value(
+                    f"call {kind} @llvm.vector.reduce.add.v{lanes}{element.bits}({vec} {both})"
+                )
             # columns past the last repeat it: the same value is stored again
             f.store(kind, total, f.at("%c", kind, places[r]), size)
         return []
@@ -93,7 +109,14 @@ def axpy(machine: Machine, element: Element) -> str:
     """
     kind, size, lanes = element.llvm, element.size, machine.lanes(element.size)
     vec = f"<{lanes} x {kind}>"
-    args = [("ptr", "x"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "stride"), ("i64", "columns")]
+    args = [
+        ("ptr", "x"),
+        ("ptr", "b"),
+        ("ptr", "c"),
+        ("i64", "k"),
+        ("i64", "stride"),
+        ("i64", "columns"),
+    ]
     f = Text(f"axpy_{element.bits}", args)
     whole = f.value(f"and i64 %columns, {-lanes}")
 
@@ -105,7 +128,10 @@ def axpy(machine: Machine, element: Element) -> str:
 
     def rows(count: int) -> object:
         def body(k: str) -> list[str]:
-            xs = [f.splat(kind, lanes, f.load(kind, f.at("%x", kind, f.add(k, r)), size)) for r in range(count)]
+            xs = [
+                f.splat(kind, lanes, f.load(kind, f.at("%x", kind, f.add(k, r)), size))
+                for r in range(count)
+            ]
             starts = [f.at("%b", kind, f.mul(k, "%stride"))]
             for _ in range(count - 1):
                 starts.append(f.at(starts[-1], kind, "%stride"))
@@ -114,7 +140,11 @@ def axpy(machine: Machine, element: Element) -> str:
                 total = f.load(vec, f.at("%c", kind, j), size)
                 for r in range(count):
                     place = f.at(starts[r], kind, j)
-                    y = _masked(f, element, lanes, place, mask) if mask else f.load(vec, place, size)
+                    y = (
+                        _masked(f, element, lanes, place, mask)
+                        if mask
+                        else f.load(vec, place, size)
+                    )
                     total = _product(f, machine, element, vec, xs[r], y, total)
                 f.store(vec, total, f.at("%c", kind, j), size)
 
@@ -123,7 +153,10 @@ def axpy(machine: Machine, element: Element) -> str:
                 return []
 
             f.loop(0, whole, lanes, (), full)
-            f.branch(f.less(whole, "%columns"), lambda: column(whole, f.mask(f.sub("%columns", whole), lanes)))
+            f.branch(
+                f.less(whole, "%columns"),
+                lambda: column(whole, f.mask(f.sub("%columns", whole), lanes)),
+            )
             return []
 
         return body

@@ -1,4 +1,5 @@
 """Builds and runs the kernels of one contraction with everything around it, without the partition."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -8,8 +9,8 @@ import llvmlite.binding as llvm
 import micro_harness as mh
 import numpy as np
 
-from fgrad.lower import views
-from fgrad.lower.contract import Built, Contraction, Form, build, micro_of, recognise
+from fgrad.lower import generate, views
+from fgrad.lower.contract import Built, Contraction, Form, build, machine_of, micro_of, recognise
 from fgrad.lower.contract_emit import CALLS_CONTRACT
 from fgrad.lower.generate import CALLS, Writer
 from fgrad.lower.kernel import Buffer, Call, Kernel
@@ -18,6 +19,7 @@ from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
 
 CALLS.update(CALLS_CONTRACT)
+generate.FRAME_HEAD = max(generate.FRAME_HEAD, 3)
 
 
 def host_limits() -> Limits:
@@ -56,14 +58,22 @@ def find(outs: list[UOp]) -> Contraction | None:
     return None
 
 
-def kernels(outs: list[UOp], limits: Limits, stored: tuple[UOp, ...] = ()) -> tuple[Built, list[UOp]]:
+def kernels(
+    outs: list[UOp], limits: Limits, stored: tuple[UOp, ...] = ()
+) -> tuple[Built, list[UOp]]:
     """The kernels of `outs`; `stored` nodes below are read from memory like parameters."""
     contraction = find(outs)
     assert contraction is not None, "not recognised"
-    inputs: list[UOp] = [u for u in toposort(outs) if u.op is Op.PARAM and u not in stored] + list(stored)
-    buffers = [Buffer(u.dtype, u.size, True, False) for u in inputs] + [Buffer(o.dtype, o.size, False, True) for o in outs]
+    inputs: list[UOp] = [u for u in toposort(outs) if u.op is Op.PARAM and u not in stored] + list(
+        stored
+    )
+    buffers = [Buffer(u.dtype, u.size, True, False) for u in inputs] + [
+        Buffer(o.dtype, o.size, False, True) for o in outs
+    ]
     pairs = [(o, len(inputs) + i) for i, o in enumerate(outs)]
-    built = build("k", contraction, pairs, tuple(buffers), {u: i for i, u in enumerate(inputs)}, limits)
+    built = build(
+        "k", contraction, pairs, tuple(buffers), {u: i for i, u in enumerate(inputs)}, limits
+    )
     return built, inputs
 
 
@@ -79,17 +89,26 @@ def text_of(kernel: Kernel, limits: Limits) -> str:
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
     width = limits.vector_bytes // form_of(Built(kernel, None)).element.size
-    text = Writer(kernel, "run", width, limits, declarations, helpers).text().replace("define internal", "define", 1)
+    text = (
+        Writer(kernel, "run", width, limits, declarations, helpers)
+        .text()
+        .replace("define internal", "define", 1)
+    )
     head = "\n".join([*sorted(declarations), *helpers.values()])
     return f"{head}\n{text}\n!0 = !{{i32 1}}\nattributes #0 = {{ nounwind }}\n"
 
 
-def run(outs: list[UOp], arrays: list[np.ndarray], limits: Limits | None = None, stored: tuple[UOp, ...] = ()) -> tuple[list[Any], Form, str]:
+def run(
+    outs: list[UOp],
+    arrays: list[np.ndarray],
+    limits: Limits | None = None,
+    stored: tuple[UOp, ...] = (),
+) -> tuple[list[Any], Form, str]:
     """-> (results, form, text of the kernel). `arrays` in the order of the inputs that `kernels` gives."""
     limits = limits or host_limits()
     built, inputs = kernels(outs, limits, stored)
-    mh.provide(micro_of([built.kernel]), mh.host_machine())
-    holders = [np.ascontiguousarray(a) for a in arrays]
+    mh.provide(micro_of([built.kernel]), machine_of(limits))
+    holders = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
     for u, a in zip(inputs, holders, strict=True):
         assert a.shape == u.shape and a.dtype == u.dtype.np, (a.shape, a.dtype, u)
     results = [np.zeros(o.shape, o.dtype.np) for o in outs]

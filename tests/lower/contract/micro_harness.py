@@ -1,4 +1,5 @@
 """Compiles micro-kernels with llvmlite's own loader and runs plans on NumPy arrays, one unit after the other."""
+
 from __future__ import annotations
 
 from functools import cache
@@ -16,17 +17,25 @@ from fgrad.lower.micro.slots import GEMM, GEMV, PACK_B, Micro, micro_ir
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 ffi = cffi.FFI()
-NUMPY = {Element.F32: np.float32, Element.F64: np.float64, Element.I32: np.int32, Element.I64: np.int64}
+NUMPY = {
+    Element.F32: np.float32,
+    Element.F64: np.float64,
+    Element.I32: np.int32,
+    Element.I64: np.int64,
+}
 _engines: list[Any] = []
 runtime = np.zeros(512, np.int64)
-_loaded: dict[tuple[Micro, Machine], bool] = {}
+_addresses: dict[tuple[Micro, Machine], list[tuple[int, int]]] = {}
 
 
 def host_machine() -> Machine:
     """The machine the tests run on."""
     features = llvm.get_host_cpu_features()
     vector = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
-    return Machine(vector=vector, fma=bool(features.get("fma")) or llvm.get_process_triple().startswith("aarch64"))
+    return Machine(
+        vector=vector,
+        fma=bool(features.get("fma")) or llvm.get_process_triple().startswith("aarch64"),
+    )
 
 
 @cache
@@ -48,15 +57,14 @@ def compile_text(text: str, names: list[str]) -> dict[str, int]:
 
 
 def provide(micro: tuple[Micro, ...], machine: Machine) -> None:
-    """Put the functions of these modules into the runtime table."""
+    """Put the functions of these modules into the runtime table, which holds one machine at a time."""
     for key in micro:
-        if (key, machine) in _loaded:
-            continue
-        text, entries = micro_ir(key, machine)
-        addresses = compile_text(text, [n for n, _ in entries])
-        for name, slot in entries:
-            runtime[slot] = addresses[name]
-        _loaded[key, machine] = True
+        if (key, machine) not in _addresses:
+            text, entries = micro_ir(key, machine)
+            found = compile_text(text, [n for n, _ in entries])
+            _addresses[key, machine] = [(slot, found[name]) for name, slot in entries]
+        for slot, at in _addresses[key, machine]:
+            runtime[slot] = at
 
 
 def address(x: np.ndarray) -> int:
@@ -127,7 +135,14 @@ def call(slot: int, signature: str, *args: int) -> None:
 class Run:
     """A prepared product of strided arrays a[.., m, k] and b[.., k, n]."""
 
-    def __init__(self, machine: Machine, a: np.ndarray, b: np.ndarray, straight: bool = True, turned: bool = False) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        a: np.ndarray,
+        b: np.ndarray,
+        straight: bool = True,
+        turned: bool = False,
+    ) -> None:
         element = next(e for e, d in NUMPY.items() if a.dtype == d)
         batch = a.shape[0] if a.ndim == 3 else 1
         (m, k), n, size = a.shape[-2:], b.shape[-1], a.itemsize
@@ -156,19 +171,64 @@ class Run:
             panels = -(-plan.columns // plan.width)
             for j in range(0, panels, plan.pack_panels):
                 stop = min(panels, j + plan.pack_panels)
-                call(PACK_B, signature, d, rt, t, address(self.b), self.packed_at, j, stop, self.scratch_at, 0, int(plan.pack_mode), 0)
+                call(
+                    PACK_B,
+                    signature,
+                    d,
+                    rt,
+                    t,
+                    address(self.b),
+                    self.packed_at,
+                    j,
+                    stop,
+                    self.scratch_at,
+                    0,
+                    int(plan.pack_mode),
+                    0,
+                )
         for entry in range(plan.batch):
-            a, b = [address(x) + entry * s for x, s in zip((self.a, self.b), self.batches, strict=True)]
+            a, b = [
+                address(x) + entry * s for x, s in zip((self.a, self.b), self.batches, strict=True)
+            ]
             c = int(self.t[0]) + entry * self.out.strides[0]
             if plan.packed:
                 b = self.packed_at
             for unit in range(plan.units):
                 if plan.vector_form:
-                    call(GEMV, "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t)",
-                         d, rt, t, a, b, unit, entry, self.scratch_at, self.epilogue)
+                    if plan.line_at is not None:  # what a generated function does in a program
+                        line = np.ascontiguousarray(self.a[entry] if self.a.ndim == 3 else self.a)
+                        a = self.scratch_at + plan.line_at
+                        ffi.memmove(ffi.cast("void *", a), ffi.from_buffer(line), line.nbytes)
+                    call(
+                        GEMV,
+                        "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t)",
+                        d,
+                        rt,
+                        t,
+                        a,
+                        b,
+                        unit,
+                        entry,
+                        self.scratch_at,
+                        self.epilogue,
+                    )
                 else:
-                    call(GEMM, "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t, intptr_t, intptr_t)",
-                         d, rt, t, a, b, c, unit, entry, self.scratch_at, self.epilogue, 0, 0)
+                    call(
+                        GEMM,
+                        "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t, intptr_t, intptr_t)",
+                        d,
+                        rt,
+                        t,
+                        a,
+                        b,
+                        c,
+                        unit,
+                        entry,
+                        self.scratch_at,
+                        self.epilogue,
+                        0,
+                        0,
+                    )
         return self.out
 
 

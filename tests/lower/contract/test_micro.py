@@ -1,9 +1,9 @@
 """Micro-kernels and their driver against NumPy, for every element and every width of vector."""
+
 from __future__ import annotations
 
 import itertools
 
-import micro_harness as harness
 import numpy as np
 import pytest
 from micro_harness import NUMPY, Run, host_machine
@@ -27,7 +27,9 @@ def made(rng: np.random.Generator, dtype: type, shape: tuple[int, ...]) -> np.nd
     return rng.integers(-1000, 1000, shape).astype(dtype)
 
 
-def matrix(rng: np.random.Generator, dtype: type, batch: int, rows: int, columns: int, layout: str) -> np.ndarray:
+def matrix(
+    rng: np.random.Generator, dtype: type, batch: int, rows: int, columns: int, layout: str
+) -> np.ndarray:
     lead = (batch,) if batch > 1 else ()
     if layout == "rows":
         return made(rng, dtype, (*lead, rows, columns))
@@ -49,7 +51,6 @@ def check(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}B")
 @pytest.mark.parametrize("element", list(Element), ids=lambda e: e.bits)
 def test_products_of_all_layouts_agree_with_numpy(machine: Machine, element: Element) -> None:
-    harness._loaded.clear()  # the runtime table holds one machine at a time
     rng = np.random.default_rng(1)
     for batch, m, n, k in SHAPES:
         for one, two in itertools.product(("rows", "columns", "neither"), repeat=2):
@@ -57,12 +58,13 @@ def test_products_of_all_layouts_agree_with_numpy(machine: Machine, element: Ele
             b = matrix(rng, NUMPY[element], batch, k, n, two)
             for straight, turned in ((True, False), (False, True)):
                 check(Run(machine, a, b, straight, turned)(), a, b)
-    harness._loaded.clear()
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3000, 700), (1, 1, 70, 5000), (3, 1, 333, 100)])
 @pytest.mark.parametrize("layout", ["rows", "columns"])
-def test_a_vector_times_a_matrix_reads_the_matrix_in_place(shape: tuple[int, ...], layout: str) -> None:
+def test_a_vector_times_a_matrix_reads_the_matrix_in_place(
+    shape: tuple[int, ...], layout: str
+) -> None:
     batch, m, n, k = shape
     rng = np.random.default_rng(2)
     for dtype in NUMPY.values():
@@ -85,8 +87,14 @@ def test_values_beyond_the_ends_never_matter() -> None:
     """Operands end right where their memory does not: what lies behind is NaN."""
     rng = np.random.default_rng(4)
     for m, n, k in ((5, 19, 21), (15, 33, 7)):
-        frame_a, frame_b = np.full((m + 3, k + 5), np.nan, np.float32), np.full((k + 3, n + 5), np.nan, np.float32)
-        frame_a[:m, :k], frame_b[:k, :n] = made(rng, np.float32, (m, k)), made(rng, np.float32, (k, n))
+        frame_a, frame_b = (
+            np.full((m + 3, k + 5), np.nan, np.float32),
+            np.full((k + 3, n + 5), np.nan, np.float32),
+        )
+        frame_a[:m, :k], frame_b[:k, :n] = (
+            made(rng, np.float32, (m, k)),
+            made(rng, np.float32, (k, n)),
+        )
         a, b = frame_a[:m, :k], frame_b[:k, :n]
         check(Run(HOST, a, b)(), np.ascontiguousarray(a), np.ascontiguousarray(b))
 
@@ -130,14 +138,24 @@ def test_plans_cover_every_panel_once(vector: int) -> None:
 def test_every_function_has_its_own_slot() -> None:
     keys = [Micro("driver"), Micro("pack", 4), Micro("pack", 8)]
     keys += [Micro("vector", element=e) for e in Element]
-    keys += [Micro("tile", element=e, rows=r, vectors=v) for e in Element for r in range(1, 17) for v in (1, 2)]
+    keys += [
+        Micro("tile", element=e, rows=r, vectors=v)
+        for e in Element
+        for r in range(1, 17)
+        for v in (1, 2)
+    ]
     slots = [slot for key in keys for _, slot in micro_slots(key)]
     assert len(set(slots)) == len(slots)
     assert min(slots) >= FIRST and max(slots) <= LAST
 
 
 def test_texts_call_nothing_outside() -> None:
-    for key in (Micro("driver"), Micro("pack", 4), Micro("vector", element=Element.F64), Micro("tile", rows=2, vectors=1)):
+    for key in (
+        Micro("driver"),
+        Micro("pack", 4),
+        Micro("vector", element=Element.F64),
+        Micro("tile", rows=2, vectors=1),
+    ):
         text, _ = micro_ir(key, HOST)
         for line in text.splitlines():
             assert not line.startswith("declare") or "@llvm." in line
