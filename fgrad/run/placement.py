@@ -1,0 +1,70 @@
+"""Where arrays live, and waiting for them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from fgrad.config import config
+from fgrad.hw.device import get_device, kinds
+from fgrad.run.array import DeviceArray, from_host
+from fgrad.trace import tree
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import Tracer, is_arraylike, lift
+
+
+def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
+    """The arrays of a pytree on `device` (a name such as "cpu:1", or a device; None: the default one).
+
+    NumPy arrays and numbers are copied now; arrays that are there already are returned as they are.
+    """
+    target = get_device(device) if device is None or isinstance(device, str) else device
+
+    def put(leaf: Any) -> Any:
+        if isinstance(leaf, Tracer):
+            return leaf
+        if isinstance(leaf, DeviceArray):
+            return leaf if leaf.device is target else from_host(leaf.concrete(), weak=leaf.weak_type, device=target)
+        if not is_arraylike(leaf):
+            raise TypeError(f"device_put takes arrays and numbers, got {leaf!r} of type {type(leaf).__name__}")
+        aval = lift(leaf).aval
+        return from_host(np.asarray(leaf), dtype=aval.dtype, weak=aval.weak, device=target)
+
+    return tree.map_(put, x)
+
+
+def device_get(x: Any) -> Any:
+    """The pytree with every array as a NumPy array (read-only views of host memory where possible)."""
+    return tree.map_(lambda leaf: leaf.concrete() if isinstance(leaf, Array) else np.asarray(leaf), x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until all arrays of a pytree are there; returns the pytree."""
+    for leaf in tree.leaves_of(x):
+        if isinstance(leaf, DeviceArray):
+            leaf.block_until_ready()
+    return x
+
+
+def devices(kind: str | None = None) -> list[Any]:
+    """The default device, or the first one of `kind`, in a list."""
+    return [get_device(kind)]
+
+
+def device_count(kind: str | None = None) -> int:
+    """How many devices of `kind` there are (the default kind for None)."""
+    return len(devices(kind))
+
+
+def device_kinds() -> list[str]:
+    """The kinds of device fgrad knows."""
+    return kinds()
+
+
+@contextmanager
+def default_device(device: Any) -> Iterator[None]:
+    """Use `device` (a device or its name) inside the block wherever none is given."""
+    with config.override(device=device if isinstance(device, str) else device.name):
+        yield

@@ -1,0 +1,96 @@
+"""Looking at functions without running them: make_program, eval_shape, closure_convert."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from fgrad.run.inspect import struct_of
+from fgrad.trace import tree
+from fgrad.trace.apply import apply, close_over, operand
+from fgrad.trace.stage import Stage, lift_buffers
+from fgrad.trace.staging import function_name, trace
+from fgrad.trace.tracer import Tracer, aval_of, is_arraylike
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import paused_gc
+from fgrad.uop.program import Program
+from fgrad.uop.simplify import simplify_program
+
+
+def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable[..., Program]:
+    """A function that returns the Program of `fun` for arguments like these, instead of running it.
+
+    simplify   show it as lowering will see it
+
+    >>> print(make_program(lambda x: x * 2)(1.0))
+    """
+
+    @wraps(fun)
+    def made(*args: Any, **kwargs: Any) -> Program:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        with paused_gc():
+            traced = trace(fun, in_tree, [aval_of(x) for x in leaves], Stage(f"make_program({function_name(fun)})"))
+            program = lift_buffers(traced.params, traced.outs)[1]
+            return simplify_program(program) if simplify else program
+
+    return made
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of `fun(*args, **kwargs)` as a tree of ShapeDtypeStructs; nothing is computed.
+
+    Arguments are arrays or ShapeDtypeStructs; other leaves are passed through.
+    """
+    leaves, in_tree = tree.flatten((args, kwargs))
+    at = [i for i, x in enumerate(leaves) if is_arraylike(x) or (hasattr(x, "shape") and hasattr(x, "dtype"))]
+
+    def run(*given: Any) -> Any:
+        full = list(leaves)
+        for i, x in zip(at, given, strict=True):
+            full[i] = x
+        a, k = tree.unflatten(in_tree, full)
+        return fun(*a, **k)
+
+    run.__name__ = function_name(fun)
+    inner = tree.structure((tuple(at), {}))
+    traced = trace(run, inner, [aval_of(leaves[i]) for i in at], Stage(f"eval_shape({function_name(fun)})"))
+    return tree.unflatten(traced.out_tree, [struct_of(a) for a in traced.out_avals])
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """-> (a function of (*args, *consts), consts): the traced values `fun` closes over become arguments."""
+    leaves, _ = tree.flatten(example_args)
+    operands = [operand(x) for x in leaves]
+    in_tree = tree.structure((example_args, {}))
+    closed = close_over(fun, operands, in_tree, Stage(f"closure_convert({function_name(fun)})"))
+    n = closed.captured
+    consts = [Tracer(node) for node in closed.nodes[:n]]
+
+    def converted(*args: Any) -> Any:
+        given = list(args[: len(args) - n])
+        captured = list(args[len(args) - n :])
+        moving = tree.leaves_of(tuple(given))
+        nodes = [operand(x).node for x in (*captured, *moving)]
+        return tree.unflatten(closed.out_tree, apply(closed.program, nodes, [a.weak for a in closed.out_avals]))
+
+    return converted, consts
+
+
+def typeof(x: Any) -> Aval:
+    """dtype, shape and weakness of anything array-like.
+
+    >>> str(typeof(fnp.ones((2, 3))))
+    'float32[2,3]'
+    """
+    return aval_of(x)
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """`fun` under a name of its own in error messages and listings."""
+
+    @wraps(fun)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs)
+
+    named.__name__ = name or function_name(fun)
+    return named

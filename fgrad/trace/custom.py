@@ -1,0 +1,408 @@
+"""Derivatives given by users: custom_jvp, custom_vjp, custom_gradient, and checkpoint.
+
+Inside a stage such a function becomes a CALL whose rule the interpreters ask (`call.py`); outside it simply runs. One rule
+object serves all calls of one function with arguments of one structure, so equal calls stay equal programs.
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import update_wrapper, wraps
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ArgumentError, ShapeError
+from fgrad.trace import tree
+from fgrad.trace.apply import check_leaves
+from fgrad.trace.maybe import Maybe
+from fgrad.trace.stage import Stage, is_tracing, opened
+from fgrad.trace.staging import function_name, lift_results, trace
+from fgrad.trace.tracer import Tracer, lift
+from fgrad.uop import build
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, substitute, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import Call, closure, gets
+
+
+def _positional(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by position, defaults filled in."""
+    if not kwargs:
+        try:
+            signature = inspect.signature(fun)
+        except (TypeError, ValueError):
+            return args
+        names = list(signature.parameters.values())[len(args) :]
+        return (*args, *[p.default for p in names if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty])
+    bound = inspect.signature(fun).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise ArgumentError(
+            f"{function_name(fun)} has a custom derivative, so its keyword-only arguments {sorted(bound.kwargs)} must become "
+            "positional"
+        )
+    return bound.args
+
+
+class _Rule:
+    """What a CALL of a custom function knows: how to call the user's functions on nodes.
+
+    `captured` are the outer nodes the body closed over: they come first among the CALL's sources.
+    """
+
+    def __init__(self, owner: _Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]) -> None:
+        self.owner = owner
+        self.in_tree = in_tree
+        self.fixed = fixed
+        self.captured = list(captured)
+        self.out_tree: Any = None
+        self.residual_trees: dict[Any, tree.TreeDef] = {}
+        self.out_avals: dict[Any, list[Aval]] = {}
+
+    def full(self, moving: Sequence[Any]) -> list[Any]:
+        """The user's positional arguments, with the moving ones in their places."""
+        it = iter(moving)
+        fixed = dict(self.fixed)
+        return [fixed[i] if i in fixed else next(it) for i in range(len(moving) + len(fixed))]
+
+    def tracers(self, nodes: Sequence[UOp]) -> tuple[Any, ...]:
+        """The moving arguments as pytrees of tracers."""
+        out: tuple[Any, ...] = tree.unflatten(self.in_tree, [Tracer(n) for n in nodes[len(self.captured) :]])
+        return out
+
+    def rebound(self, outs: Sequence[UOp], nodes: Sequence[UOp]) -> list[UOp]:
+        """`outs` with the nodes the user's function closed over replaced by what they are here."""
+        if not self.captured:
+            return list(outs)
+        return substitute(outs, dict(zip(self.captured, nodes, strict=False)))
+
+
+class _Custom:
+    """A function with a derivative of its own."""
+
+    kind = ""
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
+        update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.rules: dict[Any, _Rule] = {}
+
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        return wraps(self.fun)(lambda *args, **kwargs: self(instance, *args, **kwargs))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = function_name(self.fun)
+        if not self.ready():
+            raise ArgumentError(f"{name} has no derivative rule yet: call its {'defjvp' if self.kind == 'custom_jvp' else 'defvjp'}")
+        if not is_tracing():
+            return self.fun(*args, **kwargs)
+        args = _positional(self.fun, args, kwargs)
+        nondiff = [i % len(args) for i in self.nondiff]
+        fixed = tuple([(i, args[i]) for i in nondiff])
+        moving = tuple([x for i, x in enumerate(args) if i not in nondiff])
+        leaves, in_tree = tree.flatten(moving)
+        check_leaves(leaves, in_tree, name)
+        operands = [lift(x) for x in leaves]
+
+        def body(*given: Any) -> Any:
+            it = iter(given)
+            known = dict(fixed)
+            return self.fun(*[known[i] if i in known else next(it) for i in range(len(args))])
+
+        stage = Stage(f"{self.kind}({name})")
+        traced = trace(body, tree.structure((moving, {})), [t.aval for t in operands], stage, (), ())
+        captured, program = closure(traced.params, traced.outs)
+        rule = self._rule(in_tree, fixed, captured)
+        rule.out_tree = traced.out_tree
+        u = uop(Op.CALL, (*captured, *[t.node for t in operands]), Call(program, self.kind, name, rule))
+        outs = [Tracer(n, w) for n, w in zip(gets(u), traced.weak, strict=True)]
+        return tree.unflatten(traced.out_tree, outs)
+
+    def _rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+        if captured:
+            return self.make_rule(in_tree, fixed, captured)
+        try:
+            rule = self.rules.get((in_tree, fixed))
+        except TypeError:  # a fixed argument that cannot be hashed
+            return self.make_rule(in_tree, fixed, captured)
+        if rule is None:
+            rule = self.rules[in_tree, fixed] = self.make_rule(in_tree, fixed, captured)
+        return rule
+
+
+def _zeros(d: Maybe, like: UOp | Aval) -> Any:
+    """A tangent for the user: zeros where there is none, nothing for integers."""
+    if not like.dtype.is_inexact:
+        return np.zeros(like.shape, [("float0", np.void, 0)])
+    return Tracer(build.const(0, like.dtype, like.shape) if d is None else d)
+
+
+def _as_node(x: Any, like: UOp, what: str, path: str) -> Maybe:
+    if x is None or getattr(x, "dtype", None) == np.dtype([("float0", np.void, 0)]):
+        return None
+    t = lift(x)
+    if not like.dtype.is_inexact:
+        return None
+    if t.shape != like.shape:
+        raise ShapeError(f"{what} must give {path} with shape {like.shape} like its primal, but gave shape {t.shape}")
+    return build.cast(t.node, like.dtype)
+
+
+class _JvpRule(_Rule):
+    def jvp(self, primals: list[UOp], tangents: list[Maybe]) -> tuple[list[UOp], list[Maybe]]:
+        owner = self.owner
+        assert isinstance(owner, custom_jvp) and owner.rule is not None
+        name = function_name(owner.fun)
+        what = f"the jvp rule of {name}"
+        n = len(self.captured)
+        with opened(Stage(f"the jvp rule of {name}")):
+            args = self.tracers(primals)
+            given = tree.unflatten(
+                self.in_tree, [_zeros(d, p) for d, p in zip(tangents[n:], primals[n:], strict=True)]
+            )
+            fixed = [x for _, x in self.fixed]
+            result = owner.rule(*fixed, args, given)
+            if not (isinstance(result, tuple | list) and len(result) == 2):
+                raise TypeError(f"{what} must return a pair (output, tangent of the output), got {result!r}")
+            outs, out_tree = lift_results(result[0], what)
+            if out_tree != self.out_tree:
+                raise TypeError(
+                    f"{what} must return outputs of the same structure as the function, {self.out_tree}, got {out_tree}"
+                )
+            moved, spec = tree.flatten(result[1], is_leaf=lambda x: x is None)
+            if len(moved) != len(outs):
+                raise TypeError(f"{what} must return tangents of the structure of its outputs, {out_tree}, got {spec}")
+            douts = [
+                _as_node(x, o.node, what, tree.path_of(out_tree, i, "tangent"))
+                for i, (x, o) in enumerate(zip(moved, outs, strict=True))
+            ]
+        there = [d for d in douts if d is not None]
+        fixed_up = self.rebound([*[o.node for o in outs], *there], primals)
+        it = iter(fixed_up[len(outs) :])
+        return fixed_up[: len(outs)], [None if d is None else next(it) for d in douts]
+
+
+class custom_jvp(_Custom):
+    """A function whose forward derivative you give (reverse mode is its transpose).
+
+    nondiff_argnums   arguments that are not differentiated; they come first in the rule
+
+    >>> @custom_jvp
+    ... def f(x):
+    ...     return fnp.log(1 + fnp.exp(x))
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     (x,), (dx,) = primals, tangents
+    ...     return f(x), nn.sigmoid(x) * dx
+
+    Source: the interface of jax.custom_jvp.
+    """
+
+    kind = "custom_jvp"
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
+        super().__init__(fun, nondiff_argnums)
+        self.rule: Callable[..., Any] | None = None
+
+    def ready(self) -> bool:
+        return self.rule is not None
+
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+        return _JvpRule(self, in_tree, fixed, captured)
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Give the rule: `jvp(*nondiff, primals, tangents) -> (output, tangent of the output)`; returns it."""
+        if symbolic_zeros:
+            raise NotImplementedError("symbolic_zeros is not supported; tangents that are zero arrive as zeros")
+        self.rule = jvp
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Give one rule for each argument: `jvp_i(tangent_i, output, *primals)`; None for a zero derivative."""
+
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            out = self(*primals)
+            parts = [j(t, out, *primals) for j, t in zip(jvps, tangents, strict=True) if j is not None]
+            if not parts:
+                return out, tree.map_(lambda o: o * 0, out)
+            total = parts[0]
+            for p in parts[1:]:
+                total = tree.map_(lambda a, b: a + b, total, p)
+            return out, total
+
+        self.defjvp(rule)
+
+
+class _VjpRule(_Rule):
+    def fwd(self, primals: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+        owner = self.owner
+        assert isinstance(owner, custom_vjp) and owner.forward is not None
+        name = function_name(owner.fun)
+        what = f"the forward rule of {name}"
+        with opened(Stage(what)):
+            result = owner.forward(*self.full(self.tracers(primals)))
+            if not (isinstance(result, tuple | list) and len(result) == 2):
+                raise TypeError(f"{what} must return a pair (output, residuals), got {result!r}")
+            outs, out_tree = lift_results(result[0], what)
+            if out_tree != self.out_tree:
+                raise TypeError(
+                    f"{what} must return outputs of the same structure as the function, {self.out_tree}, got {out_tree}"
+                )
+            residuals, res_tree = lift_results(result[1], what)
+        nodes = [r.node for r in residuals]
+        self.residual_trees[_avals(nodes)] = res_tree
+        self.out_avals[_avals(nodes)] = [o.aval for o in outs]
+        fixed_up = self.rebound([*[o.node for o in outs], *nodes], primals)
+        return fixed_up[: len(outs)], fixed_up[len(outs) :]
+
+    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
+        owner = self.owner
+        assert isinstance(owner, custom_vjp) and owner.backward is not None
+        name = function_name(owner.fun)
+        what = f"the backward rule of {name}"
+        res_tree = self.residual_trees[_avals(residuals)]
+        with opened(Stage(what)):
+            res = tree.unflatten(res_tree, [Tracer(r) for r in residuals])
+            ct = tree.unflatten(self.out_tree, [_zeros(c, o) for c, o in zip(cts, self.out_avals[_avals(residuals)], strict=True)])
+            got = owner.backward(*[x for _, x in self.fixed], res, ct)
+            if not isinstance(got, tuple | list):
+                raise TypeError(f"{what} must return a tuple with one cotangent for each argument, got {got!r}")
+            moving = tree.unflatten(self.in_tree, list(range(self.in_tree.num_leaves)))
+            if len(got) != len(moving):
+                raise TypeError(
+                    f"{what} must return one cotangent for each of the {len(moving)} differentiated arguments, "
+                    f"returned {len(got)}"
+                )
+            out: list[Maybe] = [None] * len(self.captured)
+            for i, (g, arg) in enumerate(zip(got, moving, strict=True)):
+                spec = tree.structure(arg)
+                if g is None:
+                    out.extend([None] * spec.num_leaves)
+                    continue
+                leaves, g_spec = tree.flatten(g, is_leaf=lambda x: x is None)
+                if len(leaves) != spec.num_leaves:
+                    raise TypeError(
+                        f"{what} must return cotangent {i} with the structure of its argument, {spec}, got {g_spec}"
+                    )
+                out.extend([None if _is_nothing(x) else lift(x).node for x in leaves])
+            return out
+
+
+def _avals(nodes: Sequence[UOp]) -> Any:
+    return tuple([(n.dtype, n.shape) for n in nodes])
+
+
+def _is_nothing(x: Any) -> bool:
+    return x is None or getattr(x, "dtype", None) == np.dtype([("float0", np.void, 0)])
+
+
+class custom_vjp(_Custom):
+    """A function whose reverse derivative you give.
+
+    nondiff_argnums   arguments that are not differentiated; they come first in the backward rule
+
+    >>> @custom_vjp
+    ... def clip_gradient(x, limit):
+    ...     return x
+    >>> clip_gradient.defvjp(
+    ...     lambda x, limit: (x, limit), lambda limit, ct: (fnp.clip(ct, -limit, limit), None))
+
+    The backward rule returns one cotangent for each argument; None means no gradient. Source: the interface of jax.custom_vjp.
+    """
+
+    kind = "custom_vjp"
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
+        super().__init__(fun, nondiff_argnums)
+        self.forward: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+
+    def ready(self) -> bool:
+        return self.forward is not None
+
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+        return _VjpRule(self, in_tree, fixed, captured)
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, **unsupported: Any) -> None:
+        """Give the rules: `fwd(*args) -> (output, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`."""
+        if symbolic_zeros or any(unsupported.values()):
+            raise NotImplementedError("symbolic_zeros and optimize_remat are not supported; zero cotangents arrive as zeros")
+        self.forward, self.backward = fwd, bwd
+
+
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns its value and its own vjp: `fun(*args) -> (output, ct -> cotangents of args)`.
+
+    >>> @custom_gradient
+    ... def twice(x):
+    ...     return 2 * x, lambda ct: (2 * ct,)
+    """
+
+    @wraps(fun)
+    def value(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    wrapped = custom_vjp(value)
+
+    def forward(*args: Any) -> Any:
+        return fun(*args)[0], args
+
+    def backward(args: Any, ct: Any) -> Any:
+        got = fun(*args)[1](ct)
+        return tuple(got) if isinstance(got, tuple | list) else (got,)
+
+    wrapped.defvjp(forward, backward)
+    return wrapped
+
+
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Callable[..., bool] | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """A function whose intermediate values are computed again in the backward pass instead of being kept.
+
+    policy          `policy(node) -> bool`: values to keep all the same (see `fgrad.checkpoint_policies`)
+    static_argnums  arguments that are Python values
+    """
+    if fun is None:
+        return lambda f: checkpoint(f, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+    name = function_name(fun)
+    static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+
+    @wraps(fun)
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        if not is_tracing():
+            return fun(*args, **kwargs)
+        fixed = {i % len(args): args[i] for i in static}
+        moving = tuple([x for i, x in enumerate(args) if i not in fixed])
+        leaves, in_tree = tree.flatten((moving, kwargs))
+        check_leaves(leaves, in_tree, f"checkpoint({name})")
+        operands = [lift(x) for x in leaves]
+
+        def body(*given: Any, **named: Any) -> Any:
+            it = iter(given)
+            return fun(*[fixed[i] if i in fixed else next(it) for i in range(len(args))], **named)
+
+        traced = trace(body, in_tree, [t.aval for t in operands], Stage(f"checkpoint({name})"))
+        captured, program = closure(traced.params, traced.outs)
+        u = uop(Op.CALL, (*captured, *[t.node for t in operands]), Call(program, "checkpoint", name, policy))
+        outs = [Tracer(n, w) for n, w in zip(gets(u), traced.weak, strict=True)]
+        return tree.unflatten(traced.out_tree, outs)
+
+    return remembered
+
+
+__all__ = ["checkpoint", "custom_gradient", "custom_jvp", "custom_vjp"]
