@@ -85,3 +85,5 @@ class Os(IntEnum):
     GETCPU = 1
     CLOCK_GETTIME = 2
     NANOSLEEP = 3
+    PTHREAD_CREATE = 4
+    PTHREAD_SIGMASK = 5

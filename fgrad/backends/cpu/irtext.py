@@ -1,6 +1,7 @@
 """Small helpers for LLVM IR written by hand, and the runtime's way to sleep, wake and spin."""
 
 import platform
+import signal
 from enum import IntEnum
 
 from fgrad.backends.cpu.abi import Os, Runtime
@@ -39,13 +40,13 @@ def word(name: str, base: str, index: Runtime | Os) -> str:
 
 
 def primitives(has_futex: bool) -> str:
-    """IR of nap, wake, clock and spin.
+    """IR of nap, wake, clock, spin and spawn.
 
     void nap(rt, word, seen, ns)  sleep while the i32 at `word` is `seen`, at most ns (< 0: any);
                                   may return early, as when a signal arrives: callers look again
     void wake(rt, word, count)    end up to `count` sleeps there
     """
-    return "\n".join([_PAUSE_DECLARATION, _FUTEX if has_futex else _POLLING, _CLOCK, _SPIN])
+    return "\n".join([_PAUSE_DECLARATION, _FUTEX if has_futex else _POLLING, _CLOCK, _SPIN, _SPAWN])
 
 
 _FUTEX = f"""
@@ -130,5 +131,24 @@ loop:
   br i1 %more, label %loop, label %out
 out:
   ret void
+}}
+"""
+
+# Blocking signals, creating and unblocking are one native call: between two Python calls a signal
+# handler could raise, and leave signals blocked or the thread unknown.
+_SPAWN = f"""
+; i32 spawn(rt, ident, entry, arg): start a thread that has all signals blocked; its number goes to
+; ident; the result is an error number
+define i32 @spawn(ptr %rt, ptr %ident, ptr %entry, ptr %arg) nounwind {{
+  %all = alloca [128 x i8], align 16
+  %old = alloca [128 x i8], align 16
+  store [16 x i64] [{", ".join(["i64 -1"] * 16)}], ptr %all
+  {word("os", "rt", Runtime.OS)}
+  {word("create", "os", Os.PTHREAD_CREATE)}
+  {word("sigmask", "os", Os.PTHREAD_SIGMASK)}
+  %x = call i32 %sigmask(i32 {int(signal.SIG_BLOCK)}, ptr %all, ptr %old)
+  %error = call i32 %create(ptr %ident, ptr null, ptr %entry, ptr %arg)
+  %y = call i32 %sigmask(i32 {int(signal.SIG_SETMASK)}, ptr %old, ptr null)
+  ret i32 %error
 }}
 """

@@ -29,6 +29,7 @@ _SIGNATURES = {
     "copy": "void(*)(intptr_t, intptr_t, int64_t)",
     "clock": "int64_t(*)(intptr_t)",
     "spin": "void(*)(int64_t)",
+    "spawn": "int(*)(intptr_t, intptr_t, intptr_t, intptr_t)",
 }
 
 
@@ -81,6 +82,8 @@ def load_native(has_futex: bool = HAS_FUTEX) -> Native:
         Os.GETCPU: "sched_getcpu",
         Os.CLOCK_GETTIME: "clock_gettime",
         Os.NANOSLEEP: "nanosleep",
+        Os.PTHREAD_CREATE: "pthread_create",
+        Os.PTHREAD_SIGMASK: "pthread_sigmask",
     }
     for slot, name in libc.items():
         words(system)[slot] = address_of(name)

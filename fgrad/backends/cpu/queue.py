@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import ffi, raw_block, words
+from fgrad.backends.cpu.libc import PAGE, ffi, raw_block, words
 from fgrad.backends.cpu.native import Native, native
 from fgrad.backends.cpu.ring_ir import CELL_BYTES, LOG_BYTES, LOG_ENTRIES, Cell, Ring
 from fgrad.backends.cpu.workers import NativeThread, spin_rounds, wait_for_word
@@ -57,8 +57,8 @@ class Queue:
         self._failures: dict[int, Failure] = {}
         self._failures_read = 0
         self._lost: list[tuple[int, int]] = []  # tickets of before a fork: first < ticket <= last
-        self._thread: NativeThread | None = None
         self._is_stopped = False
+        self._thread: NativeThread
         self.address = raw_block(Ring.CELLS + CELL_BYTES * size)
         self._words = words(self.address)
         self._make_ring(0)
@@ -72,7 +72,7 @@ class Queue:
         the dispatcher clears the control block's cancel, error and where before the program runs.
         Waits only while the ring is full. Raises DeviceError after `stop`.
         """
-        if self._thread is None:
+        if not self._ident[0]:
             self._start()
         while True:
             ticket: int = self._submit(self._table, self.address, entry_address, table_address)
@@ -171,8 +171,8 @@ class Queue:
         """
         with self._lock:
             self._is_stopped = True
-            thread, self._thread = self._thread, None
-        if thread is None:
+            thread, self._ident = self._thread, words(raw_block(PAGE))  # submit sees no thread
+        if not thread.is_started:
             return True
         self._words[Ring.QUIT // 8] = 1
         self._runtime.functions["poke"](self._table, self.address + Ring.SEQ)
@@ -182,6 +182,7 @@ class Queue:
             if not wait_for_word(exited, 1, _CANCEL_SECONDS):
                 return False
         thread.join()
+        self._thread = self._new_thread()
         return True
 
     def _make_ring(self, position: int) -> None:
@@ -194,29 +195,32 @@ class Queue:
         for p in range(position, position + self._size):
             cell = Ring.CELLS + CELL_BYTES * (p % self._size) + Cell.SEQUENCE
             ring[cell // 8] = p
+        self._thread = self._new_thread()
+        self._ident = words(self._thread.ident)
+
+    def _new_thread(self) -> NativeThread:
+        return NativeThread(self._runtime, "dispatcher", self._table, self.address)
 
     def _start(self) -> None:
         with self._lock:
             if self._is_stopped:
                 raise DeviceError("the queue was stopped and takes no more work")
-            if self._thread is None:
-                dispatcher = self._runtime.addresses["dispatcher"]
-                self._thread = NativeThread(dispatcher, self._table, self.address)
+            if not self._thread.is_started:
+                self._thread.start()
 
     def _refuse_own_thread(self) -> None:
         """Raise DeviceError on the dispatcher, which would wait for itself."""
-        thread = self._thread
-        if thread is not None and thread.ident == threading.get_ident():
+        if words(self._thread.ident)[0] == threading.get_ident():
             raise DeviceError(
                 "a callback waits for work queued behind the program that called it; "
                 "return the value from the callback and use it after the program"
             )
 
     def _forked(self, is_child: bool) -> None:
-        if not is_child or self._thread is None:
+        if not is_child or not self._thread.is_started:
             return
         completed, issued = self.completed(), self.issued()
         if completed < issued:
             self._lost.append((completed, issued))
-        self._thread, self._failures_read = None, 0
+        self._failures_read = 0
         self._make_ring(issued)

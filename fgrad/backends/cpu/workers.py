@@ -7,20 +7,12 @@ child builds a pool of its own before `fork` returns; the parent's is untouched.
 
 import atexit
 import os
-import signal
 import time
 import warnings
 
 from fgrad.backends.cpu.abi import Os, Runtime
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import (
-    PAGE,
-    address_of,
-    as_function,
-    ffi,
-    raw_block,
-    words,
-)
+from fgrad.backends.cpu.libc import PAGE, address_of, as_function, raw_block, words
 from fgrad.backends.cpu.native import Native, native
 from fgrad.backends.cpu.pool_ir import MAX_PLACED, MAX_WORKERS, POOL_BYTES, Pool
 from fgrad.config import config
@@ -28,32 +20,39 @@ from fgrad.errors import DeviceError
 
 SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs as much
 _STOP_SECONDS = 2.0
-_create = as_function(
-    address_of("pthread_create"), "int(*)(uintptr_t*, intptr_t, intptr_t, intptr_t)"
-)
-_join = as_function(address_of("pthread_join"), "int(*)(uintptr_t, intptr_t)")
+_join = as_function(address_of("pthread_join"), "int(*)(intptr_t, intptr_t)")
 
 
 class NativeThread:
-    """A pthread that runs ``entry(arg)``; `arguments` are the words that arg points to."""
+    """A pthread that runs ``entry(arg)`` once started; `arguments` are the words arg points to.
 
-    def __init__(self, entry: int, *arguments: int) -> None:
+    ident  address of a word that holds 0, and once started what threading.get_ident() returns there
+    """
+
+    def __init__(self, runtime: Native, entry: str, *arguments: int) -> None:
         block = raw_block(PAGE)
+        self.ident = block
+        self._words = words(block)
         for i, word in enumerate(arguments):
-            words(block)[i] = word
-        number = ffi.new("uintptr_t*")
-        old = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            error = _create(number, 0, entry, block)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, old)
+            self._words[1 + i] = word
+        self._spawn = runtime.functions["spawn"]
+        self._start = runtime.table, block, runtime.addresses[entry], block + 8
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the thread was created; set in the very call that creates it."""
+        return bool(self._words[0])
+
+    def start(self) -> None:
+        """Create the thread. Raises DeviceError if the system has none left."""
+        error = self._spawn(*self._start)
         if error:
+            self._words[0] = 0
             raise DeviceError(f"the system gives no further thread: {os.strerror(error)}")
-        self.ident: int = number[0]  # what threading.get_ident() returns inside
 
     def join(self) -> None:
-        """Wait until the thread has left its loop; to be called once."""
-        _join(self.ident, 0)
+        """Wait until the thread, which was started, has left its loop; to be called once."""
+        _join(self._words[0], 0)
 
 
 class WorkerPool:
@@ -82,10 +81,11 @@ class WorkerPool:
         return len(self._threads)
 
     def _start(self, count: int) -> None:
-        worker = self._runtime.addresses["worker"]
+        table = self._runtime.table
         try:
             for i in range(count):
-                thread = NativeThread(worker, self._runtime.table, self.address, i + 1)
+                thread = NativeThread(self._runtime, "worker", table, self.address, i + 1)
+                thread.start()
                 self._threads.append(thread)
         except DeviceError as error:
             warnings.warn(f"{self.count} of {count} workers: {error}", RuntimeWarning, stacklevel=4)

@@ -116,7 +116,7 @@ def in_child(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         path = tmp_path / "child.py"
         path.write_text("import sys\nsys.path.insert(0, sys.argv[1])\n" + textwrap.dedent(source))
         command = [sys.executable, str(path), str(ROOT), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     return run
 

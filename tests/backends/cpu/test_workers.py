@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import threading
 import time
 
@@ -177,6 +178,13 @@ def test_workers_block_all_signals(in_child):
                 assert int(blocked[0].split()[1], 16) >> 1 & 1, "SIGINT"
         """)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_starting_a_thread_leaves_the_callers_signals_as_they_were(runtime):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    pool = WorkerPool(runtime, 2)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    assert pool.stop()
 
 
 def test_masks_send_workers_away_from_the_caller():
