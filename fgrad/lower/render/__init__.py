@@ -1,0 +1,1 @@
+"""Kernel trees as other languages: Python (interpreted, every access checked) and C text."""
