@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fgrad.lower import views
 from fgrad.lower.alu import element
-from fgrad.lower.contract import Form
+from fgrad.lower.contract_build import Form
 from fgrad.lower.emit import I64
 from fgrad.lower.generate import Writer
 from fgrad.lower.index import Cond, Expr, Index, Ranges, scale
@@ -33,45 +33,69 @@ _PACK = "ptr noalias %f, ptr noalias %panel, i64 %number, i64 %k0, i64 %k, i64 %
 def write_contract(w: Writer, call: Call) -> None:
     """Body of the kernel: one task is one unit of one batch entry."""
     form = _form(call)
+    items, e = form.plan.batch * form.plan.units, w.e
+    per = -(-items // w.kernel.tasks)
+    first: I64 = e.mul("%task", per) if w.kernel.tasks > 1 else 0
+    functions = _Functions(w, form)
+    _each(w, first, e.minimum(e.add(first, per), items), lambda item: _unit(w, form, functions, item))
+
+
+class _Functions:
+    """Names of what the program adds beside a contraction kernel; "null" for what it does not need."""
+
+    def __init__(self, w: Writer, form: Form) -> None:
+        name, plan = w.kernel.name, form.plan
+        self.descriptor = _descriptor(w, form)
+        self.epilogue = _epilogue(w, form, f"{name}_epilogue")
+        self.pack_a = self.pack_b = self.line = "null"
+        if plan.vector_form:
+            if plan.line_at is not None:
+                self.line = _line(w, form, f"{name}_line")
+            return
+        if form.a_view is None:
+            self.pack_a = _pack(w, form, False, f"{name}_pack_a")
+        if form.b_view is None and not plan.packed:
+            self.pack_b = _pack(w, form, True, f"{name}_pack_b")
+
+
+def _unit(w: Writer, form: Form, functions: _Functions, item: I64) -> None:
+    """One unit of one batch entry: a call of the driver."""
     plan, e = form.plan, w.e
+    w.ev.memo.append({})
     batch: I64 = 0
-    unit: I64 = "%task" if plan.batch * plan.units > 1 else 0
-    if plan.batch > 1:
-        batch = e.value(f"udiv i64 %task, {plan.units}") if plan.units > 1 else "%task"
-        unit = e.value(f"urem i64 %task, {plan.units}") if plan.units > 1 else 0
+    unit = item
+    if plan.batch > 1 and plan.units > 1:
+        batch = e.value(f"udiv i64 {item}, {plan.units}", item)
+        unit = e.value(f"urem i64 {item}, {plan.units}", item)
+    elif plan.batch > 1:
+        batch, unit = item, 0
     if form.batch[1]:
         w.ev.position[form.batch[1][0][0]] = batch
-    name = w.kernel.name
-    epilogue = _epilogue(w, form, f"{name}_epilogue")
-    descriptor = _descriptor(w, form)
-    runtime, scratch = _runtime(w), w.ev.scratch[0]
+    descriptor, runtime, scratch = functions.descriptor, _runtime(w), w.ev.scratch[0]
     b = _base(w, form, form.b_view)
-    if plan.vector_form:
-        if plan.line_at is None:
-            x = _base(w, form, form.a_view)
-        else:
-            x = e.pointer(scratch, plan.line_at)
-            e.do(f"call void {_line(w, form, name)}(ptr %f, ptr {x}, i64 {batch})")
-        e.do(
-            f"call void {_function(w, GEMV)}(ptr {descriptor}, ptr {runtime}, ptr %f, ptr {x}, ptr {b}, i64 {unit}, "
-            f"i64 {batch}, ptr {scratch}, ptr {epilogue})"
-        )
-        return
-    a = _base(w, form, form.a_view)
-    pack_a = _pack(w, form, False, f"{name}_pack_a") if form.a_view is None else "null"
-    pack_b = "null"
     if plan.packed:
-        b = w.ev.buffers[len(w.kernel.buffers) - 1]
-    elif form.b_view is None:
-        pack_b = _pack(w, form, True, f"{name}_pack_b")
-    c = "null"
-    if form.straight is not None:
-        store = form.stores[0]
-        c = e.pointer(w.ev.buffers[store.buffer], w.ev.i64(form.straight), form.element.llvm)
-    e.do(
-        f"call void {_function(w, GEMM)}(ptr {descriptor}, ptr {runtime}, ptr %f, ptr {a}, ptr {b}, ptr {c}, i64 {unit}, "
-        f"i64 {batch}, ptr {scratch}, ptr {epilogue}, ptr {pack_a}, ptr {pack_b})"
-    )
+        b = w.ev.buffers[-1]
+    head = f"ptr {descriptor}, ptr {runtime}, ptr %f"
+    if plan.vector_form:
+        x = _base(w, form, form.a_view)
+        if plan.line_at is not None:
+            x = e.pointer(scratch, plan.line_at)
+            e.do(f"call void {functions.line}(ptr %f, ptr {x}, i64 {batch})")
+        e.do(
+            f"call void {_function(w, GEMV)}({head}, ptr {x}, ptr {b}, i64 {unit}, i64 {batch}, "
+            f"ptr {scratch}, ptr {functions.epilogue})"
+        )
+    else:
+        c = "null"
+        if form.straight is not None:
+            to = w.ev.buffers[form.stores[0].buffer]
+            c = e.pointer(to, w.ev.i64(form.straight), form.element.llvm)
+        e.do(
+            f"call void {_function(w, GEMM)}({head}, ptr {_base(w, form, form.a_view)}, ptr {b}, "
+            f"ptr {c}, i64 {unit}, i64 {batch}, ptr {scratch}, ptr {functions.epilogue}, "
+            f"ptr {functions.pack_a}, ptr {functions.pack_b})"
+        )
+    w.ev.memo.pop()
 
 
 def write_pack(w: Writer, call: Call) -> None:
@@ -82,7 +106,7 @@ def write_pack(w: Writer, call: Call) -> None:
     first = e.mul("%task", plan.pack_panels) if plan.pack_tasks > 1 else 0
     stop = e.minimum(e.add(first, plan.pack_panels), panels)
     pack_b = _pack(w, form, True, f"{w.kernel.name}_pack_b") if form.b_view is None else "null"
-    to = w.ev.buffers[len(w.kernel.buffers) - 1]
+    to = w.ev.buffers[-1]
     e.do(
         f"call void {_function(w, PACK_B)}(ptr {_descriptor(w, form)}, ptr {_runtime(w)}, ptr %f, "
         f"ptr {_base(w, form, form.b_view)}, ptr {to}, i64 {first}, i64 {stop}, ptr {w.ev.scratch[0]}, ptr {pack_b}, "
@@ -122,12 +146,12 @@ def _function(w: Writer, slot: int) -> str:
     return w.e.value(f"load ptr, ptr {at}, align 8", at)
 
 
-def _base(w: Writer, form: Form, view: tuple[int, Expr] | None) -> str:
+def _base(w: Writer, form: Form, view: tuple[UOp, Expr] | None) -> str:
     """The address of a strided factor at m = n = k = 0."""
     if view is None:
         return "null"
-    number, address = view
-    return w.e.pointer(w.ev.buffers[number], w.ev.i64(address), form.element.llvm)
+    node, address = view
+    return w.e.pointer(w.ev.buffers[w.kernel.loads[node]], w.ev.i64(address), form.element.llvm)
 
 
 # ---- functions beside the kernel
@@ -336,7 +360,7 @@ def _pack_across(part: Writer, form: Form, columns: bool) -> None:
 
 def _line(w: Writer, form: Form, name: str) -> str:
     """void(ptr frame, ptr line, i64 batch): the vector of a matrix-vector product, neighbours in k together."""
-    part = _part(w, f"{name}_line", "ptr noalias %f, ptr noalias %line, i64 %batch", form)
+    part = _part(w, name, "ptr noalias %f, ptr noalias %line, i64 %batch", form)
     e, ev, lanes = part.e, part.ev, part.width
     depth = form.sizes[3]
     kind = form.element.llvm
@@ -357,7 +381,7 @@ def _line(w: Writer, form: Form, name: str) -> str:
         _each(part, 0, depth // lanes, lambda q: block(q, False))
     if depth % lanes:
         block(depth // lanes, True)
-    return _finish(w, part, f"{name}_line")
+    return _finish(w, part, name)
 
 
 # ---- which lanes read memory best

@@ -9,17 +9,17 @@ import llvmlite.binding as llvm
 import micro_harness as mh
 import numpy as np
 
-from fgrad.lower import generate, views
-from fgrad.lower.contract import Built, Contraction, Form, build, machine_of, micro_of, recognise
+from fgrad.lower import views
+from fgrad.lower.contract import Contraction, recognise
+from fgrad.lower.contract_build import Built, Form, build_contract, machine_of, micro_of
 from fgrad.lower.contract_emit import CALLS_CONTRACT
 from fgrad.lower.generate import CALLS, Writer
-from fgrad.lower.kernel import Buffer, Call, Kernel
+from fgrad.lower.kernel import Call, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
 
 CALLS.update(CALLS_CONTRACT)
-generate.FRAME_HEAD = max(generate.FRAME_HEAD, 3)
 
 
 def host_limits() -> Limits:
@@ -58,23 +58,11 @@ def find(outs: list[UOp]) -> Contraction | None:
     return None
 
 
-def kernels(
-    outs: list[UOp], limits: Limits, stored: tuple[UOp, ...] = ()
-) -> tuple[Built, list[UOp]]:
+def kernels(outs: list[UOp], limits: Limits, stored: tuple[UOp, ...] = ()) -> Built:
     """The kernels of `outs`; `stored` nodes below are read from memory like parameters."""
     contraction = find(outs)
     assert contraction is not None, "not recognised"
-    inputs: list[UOp] = [u for u in toposort(outs) if u.op is Op.PARAM and u not in stored] + list(
-        stored
-    )
-    buffers = [Buffer(u.dtype, u.size, True, False) for u in inputs] + [
-        Buffer(o.dtype, o.size, False, True) for o in outs
-    ]
-    pairs = [(o, len(inputs) + i) for i, o in enumerate(outs)]
-    built = build(
-        "k", contraction, pairs, tuple(buffers), {u: i for i, u in enumerate(inputs)}, limits
-    )
-    return built, inputs
+    return build_contract("k", contraction, outs, lambda u: u.op is Op.PARAM or u in stored, limits)
 
 
 def form_of(built: Built) -> Form:
@@ -88,50 +76,39 @@ def text_of(kernel: Kernel, limits: Limits) -> str:
     """A module with the kernel as an external function `run`."""
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
-    width = limits.vector_bytes // form_of(Built(kernel, None)).element.size
-    text = (
-        Writer(kernel, "run", width, limits, declarations, helpers)
-        .text()
-        .replace("define internal", "define", 1)
-    )
+    text = Writer(kernel, "run", kernel.width, limits, declarations, helpers).text()
     head = "\n".join([*sorted(declarations), *helpers.values()])
+    text = text.replace("define internal", "define", 1)
     return f"{head}\n{text}\n!0 = !{{i32 1}}\nattributes #0 = {{ nounwind }}\n"
 
 
 def run(
-    outs: list[UOp],
-    arrays: list[np.ndarray],
-    limits: Limits | None = None,
-    stored: tuple[UOp, ...] = (),
-) -> tuple[list[Any], Form, str]:
-    """-> (results, form, text of the kernel). `arrays` in the order of the inputs that `kernels` gives."""
+    outs: list[UOp], contents: dict[UOp, np.ndarray], limits: Limits | None = None
+) -> tuple[list[Any], Built, str]:
+    """-> (results, kernels, their text). `contents`: arrays of the nodes that are in memory."""
     limits = limits or host_limits()
-    built, inputs = kernels(outs, limits, stored)
+    built = kernels(outs, limits, tuple(contents))
     mh.provide(micro_of([built.kernel]), machine_of(limits))
-    holders = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
-    for u, a in zip(inputs, holders, strict=True):
-        assert a.shape == u.shape and a.dtype == u.dtype.np, (a.shape, a.dtype, u)
-    results = [np.zeros(o.shape, o.dtype.np) for o in outs]
-    for r in results:
-        r.view(np.uint8).reshape(-1)[...] = 255 if r.ndim else 255
-    pointers = [mh.address(a) for a in (*holders, *results)]
-    keep: list[Any] = []
+    arrays = {u: np.ascontiguousarray(x).reshape(u.shape) for u, x in contents.items()}
+    for o in outs:
+        arrays[o] = np.empty(o.shape, o.dtype.np)
+        arrays[o].reshape(-1).view(np.uint8)[...] = 255
+    for u, x in arrays.items():
+        assert x.shape == u.shape and x.dtype == u.dtype.np, (x.shape, x.dtype, u)
+    packed, packed_at = mh.aligned(built.kernel.buffers[-1].size if built.pack else 0)
     texts = []
-    packed = 0
-    for kernel in (built.pack, built.kernel):
-        if kernel is None:
+    for part in (built.pack, built):
+        if part is None:
             continue
-        if len(kernel.buffers) > len(pointers) and not packed:
-            raw, packed = mh.aligned(kernel.buffers[-1].size)
-            keep.append(raw)
-        _, size = kernel.scratch_offsets
+        _, size = part.kernel.scratch_offsets
         raw, scratch = mh.aligned(size + 64)
-        words = [scratch, size, mh.address(mh.runtime), *pointers] + ([packed] if packed else [])
-        frame = np.array(words, np.int64)
-        text = text_of(kernel, limits)
-        texts.append(text)
-        address = mh.compile_text(text, ["run"])["run"]
+        words = [scratch, size, mh.address(mh.runtime), *[mh.address(arrays[u]) for u in part.nodes]]
+        frame = np.array([*words, packed_at], np.int64)
+        texts.append(text_of(part.kernel, limits))
+        address = mh.compile_text(texts[-1], ["run"])["run"]
         call = mh.ffi.cast("void(*)(intptr_t, int64_t, int64_t)", address)
-        for task in range(kernel.tasks):
+        for task in range(part.kernel.tasks):
             call(mh.address(frame), task, 0)
-    return results, form_of(built), "\n".join(texts)
+        del raw
+    del packed
+    return [arrays[o] for o in outs], built, "\n".join(texts)

@@ -54,11 +54,14 @@ class Case:
         return p, x
 
     def run(self, *outs: UOp, limits: Limits | None = None) -> list[np.ndarray]:
-        """Results of `outs`; inputs come in the order of their first use."""
-        _, inputs = kh.kernels(list(outs), limits or kh.host_limits())
-        arrays = [self.arrays[p.arg[0]] for p in inputs]
-        results, self.form, self.text = kh.run(list(outs), arrays, limits)
+        """Results of `outs`."""
+        contents = {p: x for p, x in zip(self.params, self.arrays, strict=True)}
+        results, self.built, self.text = kh.run(list(outs), contents, limits)
         return results
+
+    @property
+    def form(self) -> kh.Form:
+        return kh.form_of(self.built)
 
 
 def close(got: np.ndarray, want: np.ndarray, tol: float = 2e-5) -> None:
@@ -290,7 +293,7 @@ def test_gradients_of_a_convolution_are_contractions() -> None:
     contraction = kh.find([dx])
     assert contraction is not None and len(contraction.inside) == 2
     c2 = Case()
-    c2.params, c2.arrays = [d, w], [xs, ds, ws]
+    c2.params, c2.arrays = [d, w], [ds, ws]
     (got,) = c2.run(dx)
     want = np.zeros((n, h + 2, wd + 2, ci))
     for i in range(3):
@@ -373,6 +376,67 @@ def test_the_meaning_names_all_ranges_once() -> None:
     c = Case()
     a, _ = c(40, 50)
     b, _ = c(50, 30)
-    built, _ = kh.kernels([einsum("mk,kn->mn", a, b)], kh.host_limits())
+    built = kh.kernels([einsum("mk,kn->mn", a, b)], kh.host_limits())
     loops = [s for s in built.kernel.walk() if type(s).__name__ == "Loop"]
     assert sorted(s.size for s in loops) == [30, 40, 50]
+
+
+# ---- views above the sum
+def test_an_epilogue_may_read_the_sum_through_any_rearrangement() -> None:
+    c = Case()
+    a, x = c(6, 20)
+    b, y = c(20, 35)
+    s, z = c(7, 30)
+    h = ub.reshape(ub.flip(ub.permute(einsum("mk,kn->mn", a, b), (1, 0)), [0]), (7, 30))
+    (got,) = c.run(ub.add(h, s))
+    want = (x.astype(np.float64) @ y).T[::-1].reshape(7, 30) + z
+    close(got, want)
+    assert c.form.sizes == (1, 6, 35, 20)
+
+
+def test_heads_split_from_the_columns_are_stored_in_place() -> None:
+    c = Case()
+    a, x = c(2 * 5, 24)
+    b, y = c(24, 3 * 16)
+    h = ub.permute(ub.reshape(einsum("mk,kn->mn", a, b), (2, 5, 3, 16)), (0, 2, 1, 3))
+    (got,) = c.run(ub.mul(h, ub.const(0.5, dt.float32, h.shape)))
+    close(got, (x.astype(np.float64) @ y).reshape(2, 5, 3, 16).transpose(0, 2, 1, 3) * 0.5)
+
+
+def test_a_shifted_sum_is_right_where_nothing_is_left_of_it() -> None:
+    c = Case()
+    a, x = c(12, 40)
+    b, y = c(40, 9)
+    h = einsum("mk,kn->mn", a, b)
+    shifted = ub.pad(ub.shrink(h, [(1, 11, 1), (0, 9, 1)]), [(0, 1, 0), (0, 0, 0)])
+    (got,) = c.run(ub.add(shifted, ub.const(1.0, dt.float32, h.shape)))
+    want = np.vstack([(x.astype(np.float64) @ y)[1:], np.zeros((1, 9))]) + 1
+    close(got, want)
+
+
+def test_many_small_products_share_tasks() -> None:
+    c = Case()
+    a, x = c(500, 8, 9)
+    b, y = c(500, 9, 20)
+    (got,) = c.run(einsum("bmk,bkn->bmn", a, b))
+    close(got, x.astype(np.float64) @ y)
+    assert c.built.kernel.tasks <= 32 < c.form.plan.batch
+
+
+def test_a_skewed_sum_of_products_with_a_stride() -> None:
+    """Transposed convolution: each input spreads over a window of the output."""
+    c = Case()
+    n, o, ci, co, taps, stride = 2, 6, 5, 18, 3, 2
+    d, ds = c(n, o, co)
+    w, ws = c(taps, ci, co)
+    product = ub.mul(
+        ub.expand(d, [(2, ci), (3, taps)]),
+        ub.expand(ub.permute(w, (1, 0, 2)), [(0, n), (1, o)]),
+    )  # n o ci taps co
+    full = (o - 1) * stride + taps
+    spread = uop(Op.SKEW, (ub.reduce_(product, [4]),), (1, 3, full, o, stride, 1))
+    (got,) = c.run(ub.reduce_(spread, [3]))
+    want = np.zeros((n, full, ci))
+    for t in range(taps):
+        want[:, t : t + o * stride : stride] += ds.astype(np.float64) @ ws[t].astype(np.float64).T
+    close(got, want)

@@ -1,0 +1,408 @@
+"""contract_build: kernels of contractions, as trees and as descriptions for the driver of micro-kernels.
+
+What the cluster stores is the epilogue of the kernel; what floats below the factors is evaluated while they are packed.
+The tree is a Call("contract") whose body, plain loops, is its meaning; its operand (`Form`) is what `contract_emit` needs.
+
+What the rest of lowering does for it:
+- `Built.pack`, where not None, is a kernel that runs before, also in tasks. Both have one buffer more than nodes, the last:
+  uint8, `buffers[-1].size` bytes, aligned to 64, private to the pair (B in panels). Interpreters of the tree may leave the
+  pack kernel and that buffer out: the meaning does not read it.
+- `micro_of(kernels)` lists the modules that the runtime table must hold when the program runs.
+- `contract_emit.CALLS_CONTRACT` are rows for `generate.CALLS`; they add functions through the emitter's `helpers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fgrad.lower import views
+from fgrad.lower.contract import Axes, Contraction, element_of, find_axes, ranges_in
+from fgrad.lower.cost import tasks_for
+from fgrad.lower.graph import ELEMENTS
+from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges
+from fgrad.lower.kernel import (
+    Acc,
+    Buffer,
+    Call,
+    Fold,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Scratch,
+    Stmt,
+    Store,
+)  # fmt: skip
+from fgrad.lower.limits import Limits
+from fgrad.lower.micro.machine import Element, Machine
+from fgrad.lower.micro.plan import Access, Plan, make_plan
+from fgrad.lower.micro.slots import Micro
+from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
+
+FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
+NS_PER_BYTE = 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A contraction over four linear ranges; expressions are in terms of them (ZERO where the size is 1).
+
+    `a`, `b`: the factors (`a` has no n, `b` no m), evaluated at `index` of the product where their conditions hold, else 0.
+    a_view, b_view: (the node in memory, its address at m = n = k = 0) when the factor is a strided view of it.
+    straight: address in the only output at m = n = 0, when finished tiles may go straight there.
+    """
+
+    node: UOp
+    element: Element
+    product: UOp
+    a: UOp
+    b: UOp
+    index: Index
+    a_conds: tuple[Cond, ...]
+    b_conds: tuple[Cond, ...]
+    batch: Expr
+    m: Expr
+    n: Expr
+    k: Expr
+    sizes: tuple[int, int, int, int]  # batch, m, n, k
+    stores: tuple[Store, ...]
+    a_view: tuple[UOp, Expr] | None
+    b_view: tuple[UOp, Expr] | None
+    straight: Expr | None
+    plan: Plan
+
+
+@dataclass(slots=True, eq=False)
+class Built:
+    """A kernel with the nodes its buffers hold: first those it reads, then those it writes; and what packs B before."""
+
+    kernel: Kernel
+    nodes: tuple[UOp, ...]
+    pack: Built | None = None
+
+
+def machine_of(limits: Limits) -> Machine:
+    """The machine of micro-kernels for a device."""
+    return Machine(limits.vector_bytes, limits.fma, limits.l1, limits.l2)
+
+
+def build_contract(
+    name: str, contraction: Contraction, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+) -> Built:
+    """The kernels that compute `contraction` and from it `stores`; `is_leaf(u)`: u is read from memory.
+
+    Every stored node is elementwise over the contraction and has its shape up to axes of size 1; or the contraction is read
+    through one chain of views only, and all stored nodes lie above it, of one shape up to axes of size 1.
+    """
+    return _Builder(name, contraction, stores, is_leaf, limits).build()
+
+
+def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
+    """The modules of micro-kernels that these kernels call, each once."""
+    found: dict[Micro, None] = {}
+    for kernel in kernels:
+        for s in kernel.body:
+            if isinstance(s, Call) and s.operands and isinstance(s.operands[0], Form):
+                found.update(dict.fromkeys(s.operands[0].plan.micro))
+    return tuple(found)
+
+
+class _Builder:
+    def __init__(
+        self, name: str, contraction: Contraction, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+    ) -> None:
+        self.name = name
+        self.node = contraction.node
+        self.product = contraction.product
+        self.outputs = list(stores)
+        self.is_leaf = is_leaf
+        self.limits = limits
+        self.ranges = Ranges()
+        element = element_of(self.node.dtype)
+        assert element is not None
+        self.element = element
+        self.reads = _reads([*self.product.src, *self.outputs], self.node, is_leaf)
+        self.loads = {u: i for i, u in enumerate(self.reads)}
+
+    def build(self) -> Built:
+        ranges, root = self.ranges, self.outputs[-1]
+        own = ranges.ranges(self.node.shape)
+        at = _above(ranges, self.node, own, root, self.is_leaf)
+        axes = find_axes(ranges, self.node, own, lambda _: True)
+        assert axes is not None
+        if at is None:
+            return self._plain()
+        address = ranges.address(at, root.shape)
+        stride = {t: _stride(ranges, address, t) for e in own for t in ranges_in(ranges, (e,))}
+        a, b = axes.product.src
+        rows, columns = axes.own
+        if not columns or (rows and min(map(stride.__getitem__, rows)) < min(map(stride.__getitem__, columns))):
+            a, b, rows, columns = b, a, columns, rows  # what is contiguous in the output is in lanes
+        groups = [sorted(g, key=lambda t: (-stride[t], t)) for g in (axes.batch, rows, columns)]
+        groups.append(self._depth_order(axes, (b, a)))
+        sizes = [math.prod([ranges.atoms[t].hi + 1 for t in g]) for g in groups]
+        linear = [ranges.range(s) for s in sizes]
+        new: dict[int, Expr] = {}
+        for group, e in zip(groups, linear, strict=True):
+            parts = ranges.delinear(e, [ranges.atoms[t].hi + 1 for t in group])
+            new.update(zip(group, parts, strict=True))
+        form = self._form(axes, a, b, linear, sizes, new, at)
+        return self._kernels(form)
+
+    def _depth_order(self, axes: Axes, factors: tuple[UOp, UOp]) -> list[int]:
+        """The summed ranges, those that are contiguous in the factors last."""
+        ranges = self.ranges
+        strides = []
+        for u in factors:
+            index = axes.index
+            while u.op in views.VIEWS and not self.is_leaf(u):
+                u, index, _ = views.step(ranges, u, index)
+            address = ranges.address(index, u.shape)
+            strides.append({t: _stride(ranges, address, t) for t in axes.summed})
+        return sorted(axes.summed, key=lambda t: (-min(s[t] for s in strides), -strides[1][t], t))
+
+    def _form(
+        self, axes: Axes, a: UOp, b: UOp, linear: list[Expr], sizes: list[int], new: dict[int, Expr], at: Index
+    ) -> Form:
+        ranges = self.ranges
+        batch, m, n, k = linear
+        index = tuple([ranges.substitute(e, new) for e in axes.index])
+        conds = tuple([(ranges.substitute(e, new), lo, hi) for e, lo, hi in axes.conds])
+        n_atoms = ranges_in(ranges, (n,))
+        a_conds = tuple([c for c in conds if n_atoms.isdisjoint(ranges.bases_of(c[0]))])
+        b_conds = tuple([c for c in conds if c not in a_conds])
+        root_index = tuple([ranges.substitute(e, new) for e in at])
+        stores = tuple([self._store(i, u, root_index) for i, u in enumerate(self.outputs)])
+        a_view, a_access = self._view(a, index, a_conds, m, k)
+        b_view, b_access = self._view(b, index, b_conds, n, k)
+        straight, ldc = self._straight(stores, m, n)
+        machine = machine_of(self.limits)
+        plan = make_plan(machine, self.element, *sizes, a_access, b_access, ldc)
+        return Form(
+            self.node, self.element, axes.product, a, b, index, a_conds, b_conds, batch, m, n, k,
+            (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view, straight, plan,
+        )  # fmt: skip
+
+    def _store(self, i: int, node: UOp, root_index: Index) -> Store:
+        """`node` at the place of the root; their shapes differ in axes of size 1 only."""
+        rest = iter([e for e, n in zip(root_index, self.outputs[-1].shape, strict=True) if n != 1])
+        index = tuple([next(rest) if n != 1 else ZERO for n in node.shape])
+        return Store(len(self.reads) + i, self.ranges.address(index, node.shape), node, index)
+
+    def _view(
+        self, factor: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr
+    ) -> tuple[tuple[UOp, Expr] | None, Access]:
+        """How `factor` lies in memory: ((node, address at outer = k = 0), strides), or (None, generated)."""
+        generated = None, Access(generated=True)
+        if conds:
+            return generated
+        ranges = self.ranges
+        while not self.is_leaf(factor):
+            if factor.op not in views.VIEWS:
+                return generated
+            factor, index, more = views.step(ranges, factor, index)
+            if more:
+                return generated
+        if element_of(factor.dtype) is not self.element or factor.dtype.itemsize != self.element.size:
+            return generated
+        over, step, rest = _strides(ranges, ranges.address(index, factor.shape), outer, k)
+        if rest is None or over < 0 or step < 0:
+            return generated
+        return (factor, rest), Access(over, step)
+
+    def _straight(self, stores: tuple[Store, ...], m: Expr, n: Expr) -> tuple[Expr | None, int]:
+        """(address at m = n = 0, row stride) when only the sum itself is stored, neighbours in n together."""
+        if len(stores) != 1 or stores[0].value is not self.node or self.node.dtype.itemsize != self.element.size:
+            return None, 0
+        row, column, rest = _strides(self.ranges, stores[0].address, m, n)
+        if rest is None or (n[1] and column != 1) or (m[1] and row <= 0):
+            return None, 0
+        return rest, row or 1
+
+    # ---- kernels
+    def _buffers(self, reads: Sequence[UOp], writes: Sequence[UOp]) -> tuple[Buffer, ...]:
+        return tuple([Buffer(u.dtype, u.size, True, False) for u in reads]
+                     + [Buffer(u.dtype, u.size, False, True) for u in writes])  # fmt: skip
+
+    def _kernels(self, form: Form) -> Built:
+        plan, size = form.plan, form.element.size
+        buffers = self._buffers(self.reads, self.outputs)
+        flops = 2 * math.prod(form.sizes)
+        moved = sum([x.size * x.dtype.itemsize for x in buffers])
+        pack = None
+        if plan.packed:
+            buffers = (*buffers, Buffer(dt.uint8, plan.packed, True, False))
+            pack = self._pack_kernel(form)
+        items = plan.batch * plan.units
+        work = max(flops / FLOPS_PER_NS[form.element], moved * NS_PER_BYTE)
+        tasks = tasks_for(work, items)
+        tasks = -(-items // -(-items // tasks))
+        kernel = Kernel(
+            self.name, self.ranges, buffers, self.loads, (Call("contract", meaning(form), (form,)),),
+            (Scratch(dt.uint8, plan.scratch),), tasks, flops, moved, work, self.limits.vector_bytes // size,
+        )  # fmt: skip
+        return Built(kernel, (*self.reads, *self.outputs), pack)
+
+    def _pack_kernel(self, form: Form) -> Built:
+        plan, size = form.plan, form.element.size
+        reads = _reads([form.b], self.node, self.is_leaf)
+        buffers = (*self._buffers(reads, ()), Buffer(dt.uint8, plan.packed, False, True))
+        height = machine_of(self.limits).height(size)
+        block = Scratch(dt.uint8, max(plan.width, height) * self.limits.vector_bytes)
+        copied = form.sizes[2] * form.sizes[3] * size
+        kernel = Kernel(
+            f"{self.name}_pack", self.ranges, buffers, {u: i for i, u in enumerate(reads)},
+            (Call("contract_pack", (), (form,)),), (block,), plan.pack_tasks, 0, 2 * copied, 2 * copied * NS_PER_BYTE,
+            self.limits.vector_bytes // size,
+        )  # fmt: skip
+        return Built(kernel, tuple(reads))
+
+    def _plain(self) -> Built:
+        """Loops over the last stored node: for views above the contraction that do not lead back to its own place."""
+        ranges, root = self.ranges, self.outputs[-1]
+        at = ranges.ranges(root.shape)
+        found = _below(ranges, self.node, root, at, self.is_leaf)
+        assert found is not None, "a stored node that does not use its contraction"
+        index, conds = found
+        inner: list[Expr] = []
+        x = self.node
+        while x is not self.product:
+            if x.op is Op.REDUCE:
+                full = list(index)
+                for axis in x.arg[1]:
+                    inner.append(ranges.range(x.src[0].shape[axis]))
+                    full.insert(axis, inner[-1])
+                x, index = x.src[0], tuple(full)
+            else:
+                x, index, more = views.step(ranges, x, index)
+                conds += more
+        acc = Acc(self.node, Op.ADD)
+        body: tuple[Stmt, ...] = (Fold(acc, self.product, index, ranges.conditions(conds)),)
+        for e in inner:
+            body = _loop(e, ranges, body)
+        stores = [self._store(i, u, at) for i, u in enumerate(self.outputs)]
+        body = (Reduction((acc,), body), *stores)
+        for e in reversed(at):
+            body = _loop(e, ranges, body)
+        buffers = self._buffers(self.reads, self.outputs)
+        flops = 2 * root.size * math.prod([ranges.bounds(e)[1] + 1 for e in inner])
+        kernel = Kernel(
+            self.name, ranges, buffers, self.loads, body, (), 1, flops,
+            sum([x.size * x.dtype.itemsize for x in buffers]), flops / 1.0, 1,
+        )  # fmt: skip
+        return Built(kernel, (*self.reads, *self.outputs))
+
+
+def meaning(form: Form) -> tuple[Stmt, ...]:
+    """The contraction as plain loops."""
+    acc = Acc(form.node, Op.ADD)
+    body: tuple[Stmt, ...] = (Fold(acc, form.product, form.index, (*form.a_conds, *form.b_conds)),)
+    body = (Reduction((acc,), _sized_loop(form.k, form.sizes[3], body)), *form.stores)
+    for e, size in zip((form.n, form.m, form.batch), form.sizes[2::-1], strict=True):
+        body = _sized_loop(e, size, body)
+    return body
+
+
+def _sized_loop(e: Expr, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    return (Loop(e[1][0][0], size, LoopKind.SEQ, body),) if e[1] else body
+
+
+def _loop(e: Expr, ranges: Ranges, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    return _sized_loop(e, ranges.bounds(e)[1] + 1, body)
+
+
+# ---- looking through views
+def _reads(roots: Sequence[UOp], node: UOp, is_leaf: Callable[[UOp], bool]) -> list[UOp]:
+    """The nodes in memory that evaluating `roots` reads, given the value of `node`."""
+    found: dict[UOp, None] = {}
+    stack = list(reversed(roots))
+    seen: set[UOp] = set()
+    while stack:
+        u = stack.pop()
+        if u in seen or u is node:
+            continue
+        seen.add(u)
+        if is_leaf(u):
+            found[u] = None
+        else:
+            stack += reversed(u.src[:1] if u.op is Op.AFTER else u.src)
+    return list(found)
+
+
+def _path(node: UOp, root: UOp, is_leaf: Callable[[UOp], bool]) -> list[UOp] | None:
+    """The nodes from `root` down to `node`, through elementwise ops and views."""
+    above: dict[UOp, UOp] = {}
+    stack = [root]
+    while stack:
+        u = stack.pop()
+        if u is node:
+            path = [u]
+            while path[-1] is not root:
+                path.append(above[path[-1]])
+            return path[::-1]
+        if is_leaf(u) or not (u.op in ELEMENTS or u.op in views.VIEWS):
+            continue
+        for s in u.src[:1] if u.op in views.VIEWS else u.src:
+            if s not in above and s is not root:
+                above[s] = u
+                stack.append(s)
+    return None
+
+
+def _above(
+    ranges: Ranges, node: UOp, index: Index, root: UOp, is_leaf: Callable[[UOp], bool]
+) -> Index | None:
+    """The index of `root` at which it uses `node[index]`; None where views between cut or repeat."""
+    path = _path(node, root, is_leaf)
+    assert path is not None, "a stored node that does not use its contraction"
+    for u in reversed(path[:-1]):
+        if u.op is Op.PERMUTE:
+            index = tuple([index[axis] for axis in u.arg])
+        elif u.op is Op.RESHAPE:
+            index = views.step(ranges, uop(Op.RESHAPE, (u,), u.src[0].shape), index)[1]
+        elif u.op is Op.FLIP:
+            index = views.step(ranges, u, index)[1]  # its own inverse
+        elif u.op is Op.EXPAND:
+            if any(n != 1 for _, n in u.arg):
+                return None
+            full = list(index)
+            for axis, _ in u.arg:
+                full.insert(axis, ZERO)
+            index = tuple(full)
+        elif u.op in views.VIEWS and u.op is not Op.AFTER:
+            return None
+    return index
+
+
+def _below(
+    ranges: Ranges, node: UOp, root: UOp, at: Index, is_leaf: Callable[[UOp], bool]
+) -> tuple[Index, list[Cond]] | None:
+    """The index of `node` that `root[at]` uses, and where it does."""
+    path = _path(node, root, is_leaf)
+    if path is None:
+        return None
+    conds: list[Cond] = []
+    for u in path[:-1]:
+        if u.op in views.VIEWS:
+            _, at, more = views.step(ranges, u, at)
+            conds += more
+    return at, conds
+
+
+def _stride(ranges: Ranges, address: Expr, t: int) -> int:
+    """The smallest step that range `t` makes in `address`; large where it makes none."""
+    found = [abs(c) for atom, c in address[1] if t in ranges.bases(atom)]
+    return min(found, default=1 << 62)
+
+
+def _strides(ranges: Ranges, e: Expr, x: Expr, y: Expr) -> tuple[int, int, Expr | None]:
+    """(coefficient of x, of y, the rest), the rest None if it depends on them otherwise."""
+    atoms = [v[1][0][0] if v[1] else -1 for v in (x, y)]
+    terms = dict(e[1])
+    first, second = [terms.pop(t, 0) for t in atoms]
+    rest: Expr = (e[0], tuple(sorted(terms.items())))
+    return (first, second, rest) if ranges.bases_of(rest).isdisjoint(atoms) else (0, 0, None)
