@@ -52,10 +52,11 @@ class Code:
         self._key = key
         self._text = text if level == 0 else ""  # kept for the upgrade only
 
-    def __del__(self) -> None:
+    def __del__(self, free: Callable[[int], None] = arena.free) -> None:
+        # `arena` itself may be gone when the interpreter takes its modules apart
         base = getattr(self, "_base", None)
         if base is not None:
-            arena.free(base)
+            free(base)
 
 
 _loaded: WeakValueDictionary[tuple[str, int], Code] = WeakValueDictionary()
