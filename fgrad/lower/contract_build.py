@@ -4,9 +4,9 @@ What the cluster stores is the epilogue of the kernel; what floats below the fac
 The tree is a Call("contract") whose body, plain loops, is its meaning; its operand (`Form`) is what `contract_emit` needs.
 
 What the rest of lowering does for it:
-- `Built.pack`, where not None, is a kernel that runs before, also in tasks. Both have one buffer more than nodes, the last:
-  uint8, `buffers[-1].size` bytes, aligned to 64, private to the pair (B in panels). Interpreters of the tree may leave the
-  pack kernel and that buffer out: the meaning does not read it.
+- `Built.pack`, where not None, is a kernel that runs before, also in tasks. Its buffers are those of `loads`, then one more,
+  which `kernel.buffers` has at its end too: uint8, `buffers[-1].size` bytes, aligned to 64, private to the pair (B in panels).
+  Interpreters of the tree may leave the pack kernel and that buffer out: the meaning does not read it.
 - `micro_of(kernels)` lists the modules that the runtime table must hold when the program runs.
 - `contract_emit.CALLS_CONTRACT` are rows for `generate.CALLS`; they add functions through the emitter's `helpers`.
 """
@@ -14,11 +14,11 @@ What the rest of lowering does for it:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fgrad.lower import views
-from fgrad.lower.contract import Axes, Contraction, element_of, find_axes, ranges_in
+from fgrad.lower.contract_find import Axes, Contraction, element_of, find_axes, ranges_in
 from fgrad.lower.cost import tasks_for
 from fgrad.lower.graph import ELEMENTS
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges
@@ -78,11 +78,10 @@ class Form:
 
 @dataclass(slots=True, eq=False)
 class Built:
-    """A kernel with the nodes its buffers hold: first those it reads, then those it writes; and what packs B before."""
+    """The kernel of a contraction, and the one that must run before it to pack B, if any."""
 
     kernel: Kernel
-    nodes: tuple[UOp, ...]
-    pack: Built | None = None
+    pack: Kernel | None = None
 
 
 def machine_of(limits: Limits) -> Machine:
@@ -90,15 +89,23 @@ def machine_of(limits: Limits) -> Machine:
     return Machine(limits.vector_bytes, limits.fma, limits.l1, limits.l2)
 
 
-def build_contract(
-    name: str, contraction: Contraction, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+def build(
+    name: str,
+    contraction: Contraction,
+    stored: Sequence[tuple[UOp, int]],
+    buffers: Sequence[Buffer],
+    loads: Mapping[UOp, int],
+    limits: Limits,
 ) -> Built:
-    """The kernels that compute `contraction` and from it `stores`; `is_leaf(u)`: u is read from memory.
+    """The kernels that compute `contraction` and from it the `stored` (node, buffer number).
 
-    Every stored node is elementwise over the contraction and has its shape up to axes of size 1; or the contraction is read
-    through one chain of views only, and all stored nodes lie above it, of one shape up to axes of size 1.
+    buffers  first those of `loads` (the nodes read from memory), then those of `stored`, in order
+
+    Every stored node is elementwise over the contraction and has its shape up to axes of size 1; or
+    the contraction is read through one chain of views only, and all stored nodes lie above it, of one
+    shape up to axes of size 1.
     """
-    return _Builder(name, contraction, stores, is_leaf, limits).build()
+    return _Builder(name, contraction, stored, buffers, loads, limits).build()
 
 
 def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
@@ -113,23 +120,27 @@ def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
 
 class _Builder:
     def __init__(
-        self, name: str, contraction: Contraction, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
-    ) -> None:
+        self, name: str, contraction: Contraction, stored: Sequence[tuple[UOp, int]], buffers: Sequence[Buffer],
+        loads: Mapping[UOp, int], limits: Limits,
+    ) -> None:  # fmt: skip
         self.name = name
         self.node = contraction.node
         self.product = contraction.product
-        self.outputs = list(stores)
-        self.is_leaf = is_leaf
+        self.stored = stored
+        self.root = stored[-1][0]
+        self.buffers = tuple(buffers)
+        self.loads = loads
         self.limits = limits
         self.ranges = Ranges()
         element = element_of(self.node.dtype)
         assert element is not None
         self.element = element
-        self.reads = _reads([*self.product.src, *self.outputs], self.node, is_leaf)
-        self.loads = {u: i for i, u in enumerate(self.reads)}
+
+    def is_leaf(self, u: UOp) -> bool:
+        return u in self.loads
 
     def build(self) -> Built:
-        ranges, root = self.ranges, self.outputs[-1]
+        ranges, root = self.ranges, self.root
         own = ranges.ranges(self.node.shape)
         at = _above(ranges, self.node, own, root, self.is_leaf)
         axes = find_axes(ranges, self.node, own, lambda _: True)
@@ -176,7 +187,7 @@ class _Builder:
         a_conds = tuple([c for c in conds if n_atoms.isdisjoint(ranges.bases_of(c[0]))])
         b_conds = tuple([c for c in conds if c not in a_conds])
         root_index = tuple([ranges.substitute(e, new) for e in at])
-        stores = tuple([self._store(i, u, root_index) for i, u in enumerate(self.outputs)])
+        stores = tuple([self._store(u, number, root_index) for u, number in self.stored])
         a_view, a_access = self._view(a, index, a_conds, m, k)
         b_view, b_access = self._view(b, index, b_conds, n, k)
         straight, ldc = self._straight(stores, m, n)
@@ -187,11 +198,11 @@ class _Builder:
             (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view, straight, plan,
         )  # fmt: skip
 
-    def _store(self, i: int, node: UOp, root_index: Index) -> Store:
+    def _store(self, node: UOp, number: int, root_index: Index) -> Store:
         """`node` at the place of the root; their shapes differ in axes of size 1 only."""
-        rest = iter([e for e, n in zip(root_index, self.outputs[-1].shape, strict=True) if n != 1])
+        rest = iter([e for e, n in zip(root_index, self.root.shape, strict=True) if n != 1])
         index = tuple([next(rest) if n != 1 else ZERO for n in node.shape])
-        return Store(len(self.reads) + i, self.ranges.address(index, node.shape), node, index)
+        return Store(number, self.ranges.address(index, node.shape), node, index)
 
     def _view(
         self, factor: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr
@@ -224,13 +235,9 @@ class _Builder:
         return rest, row or 1
 
     # ---- kernels
-    def _buffers(self, reads: Sequence[UOp], writes: Sequence[UOp]) -> tuple[Buffer, ...]:
-        return tuple([Buffer(u.dtype, u.size, True, False) for u in reads]
-                     + [Buffer(u.dtype, u.size, False, True) for u in writes])  # fmt: skip
-
     def _kernels(self, form: Form) -> Built:
         plan, size = form.plan, form.element.size
-        buffers = self._buffers(self.reads, self.outputs)
+        buffers = self.buffers
         flops = 2 * math.prod(form.sizes)
         moved = sum([x.size * x.dtype.itemsize for x in buffers])
         pack = None
@@ -245,25 +252,22 @@ class _Builder:
             self.name, self.ranges, buffers, self.loads, (Call("contract", meaning(form), (form,)),),
             (Scratch(dt.uint8, plan.scratch),), tasks, flops, moved, work, self.limits.vector_bytes // size,
         )  # fmt: skip
-        return Built(kernel, (*self.reads, *self.outputs), pack)
+        return Built(kernel, pack)
 
-    def _pack_kernel(self, form: Form) -> Built:
+    def _pack_kernel(self, form: Form) -> Kernel:
         plan, size = form.plan, form.element.size
-        reads = _reads([form.b], self.node, self.is_leaf)
-        buffers = (*self._buffers(reads, ()), Buffer(dt.uint8, plan.packed, False, True))
+        buffers = (*self.buffers[: len(self.loads)], Buffer(dt.uint8, plan.packed, False, True))
         height = machine_of(self.limits).height(size)
         block = Scratch(dt.uint8, max(plan.width, height) * self.limits.vector_bytes)
-        copied = form.sizes[2] * form.sizes[3] * size
-        kernel = Kernel(
-            f"{self.name}_pack", self.ranges, buffers, {u: i for i, u in enumerate(reads)},
-            (Call("contract_pack", (), (form,)),), (block,), plan.pack_tasks, 0, 2 * copied, 2 * copied * NS_PER_BYTE,
-            self.limits.vector_bytes // size,
+        copied = 2 * form.sizes[2] * form.sizes[3] * size
+        return Kernel(
+            f"{self.name}_pack", self.ranges, buffers, self.loads, (Call("contract_pack", (), (form,)),), (block,),
+            plan.pack_tasks, 0, copied, copied * NS_PER_BYTE, self.limits.vector_bytes // size,
         )  # fmt: skip
-        return Built(kernel, tuple(reads))
 
     def _plain(self) -> Built:
         """Loops over the last stored node: for views above the contraction that do not lead back to its own place."""
-        ranges, root = self.ranges, self.outputs[-1]
+        ranges, root = self.ranges, self.root
         at = ranges.ranges(root.shape)
         found = _below(ranges, self.node, root, at, self.is_leaf)
         assert found is not None, "a stored node that does not use its contraction"
@@ -284,17 +288,17 @@ class _Builder:
         body: tuple[Stmt, ...] = (Fold(acc, self.product, index, ranges.conditions(conds)),)
         for e in inner:
             body = _loop(e, ranges, body)
-        stores = [self._store(i, u, at) for i, u in enumerate(self.outputs)]
+        stores = [self._store(u, number, at) for u, number in self.stored]
         body = (Reduction((acc,), body), *stores)
         for e in reversed(at):
             body = _loop(e, ranges, body)
-        buffers = self._buffers(self.reads, self.outputs)
+        buffers = self.buffers
         flops = 2 * root.size * math.prod([ranges.bounds(e)[1] + 1 for e in inner])
         kernel = Kernel(
             self.name, ranges, buffers, self.loads, body, (), 1, flops,
             sum([x.size * x.dtype.itemsize for x in buffers]), flops / 1.0, 1,
         )  # fmt: skip
-        return Built(kernel, (*self.reads, *self.outputs))
+        return Built(kernel)
 
 
 def meaning(form: Form) -> tuple[Stmt, ...]:
@@ -316,23 +320,6 @@ def _loop(e: Expr, ranges: Ranges, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 # ---- looking through views
-def _reads(roots: Sequence[UOp], node: UOp, is_leaf: Callable[[UOp], bool]) -> list[UOp]:
-    """The nodes in memory that evaluating `roots` reads, given the value of `node`."""
-    found: dict[UOp, None] = {}
-    stack = list(reversed(roots))
-    seen: set[UOp] = set()
-    while stack:
-        u = stack.pop()
-        if u in seen or u is node:
-            continue
-        seen.add(u)
-        if is_leaf(u):
-            found[u] = None
-        else:
-            stack += reversed(u.src[:1] if u.op is Op.AFTER else u.src)
-    return list(found)
-
-
 def _path(node: UOp, root: UOp, is_leaf: Callable[[UOp], bool]) -> list[UOp] | None:
     """The nodes from `root` down to `node`, through elementwise ops and views."""
     above: dict[UOp, UOp] = {}

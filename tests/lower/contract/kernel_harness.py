@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -10,11 +11,11 @@ import micro_harness as mh
 import numpy as np
 
 from fgrad.lower import views
-from fgrad.lower.contract import Contraction, recognise
-from fgrad.lower.contract_build import Built, Form, build_contract, machine_of, micro_of
+from fgrad.lower.contract_build import Built, Form, build, machine_of, micro_of
 from fgrad.lower.contract_emit import CALLS_CONTRACT
+from fgrad.lower.contract_find import Contraction, recognise
 from fgrad.lower.generate import CALLS, Writer
-from fgrad.lower.kernel import Call, Kernel
+from fgrad.lower.kernel import Buffer, Call, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
@@ -58,11 +59,14 @@ def find(outs: list[UOp]) -> Contraction | None:
     return None
 
 
-def kernels(outs: list[UOp], limits: Limits, stored: tuple[UOp, ...] = ()) -> Built:
-    """The kernels of `outs`; `stored` nodes below are read from memory like parameters."""
+def kernels(outs: list[UOp], limits: Limits, inputs: Sequence[UOp]) -> Built:
+    """The kernels of `outs` over `inputs`, which are in memory."""
     contraction = find(outs)
     assert contraction is not None, "not recognised"
-    return build_contract("k", contraction, outs, lambda u: u.op is Op.PARAM or u in stored, limits)
+    buffers = [Buffer(u.dtype, u.size, True, False) for u in inputs]
+    buffers += [Buffer(o.dtype, o.size, False, True) for o in outs]
+    stored = [(o, len(inputs) + i) for i, o in enumerate(outs)]
+    return build("k", contraction, stored, buffers, {u: i for i, u in enumerate(inputs)}, limits)
 
 
 def form_of(built: Built) -> Form:
@@ -87,7 +91,7 @@ def run(
 ) -> tuple[list[Any], Built, str]:
     """-> (results, kernels, their text). `contents`: arrays of the nodes that are in memory."""
     limits = limits or host_limits()
-    built = kernels(outs, limits, tuple(contents))
+    built = kernels(outs, limits, list(contents))
     mh.provide(micro_of([built.kernel]), machine_of(limits))
     arrays = {u: np.ascontiguousarray(x).reshape(u.shape) for u, x in contents.items()}
     for o in outs:
@@ -97,17 +101,17 @@ def run(
         assert x.shape == u.shape and x.dtype == u.dtype.np, (x.shape, x.dtype, u)
     packed, packed_at = mh.aligned(built.kernel.buffers[-1].size if built.pack else 0)
     texts = []
-    for part in (built.pack, built):
-        if part is None:
+    for kernel, nodes in ((built.pack, list(contents)), (built.kernel, [*contents, *outs])):
+        if kernel is None:
             continue
-        _, size = part.kernel.scratch_offsets
+        _, size = kernel.scratch_offsets
         raw, scratch = mh.aligned(size + 64)
-        words = [scratch, size, mh.address(mh.runtime), *[mh.address(arrays[u]) for u in part.nodes]]
+        words = [scratch, size, mh.address(mh.runtime), *[mh.address(arrays[u]) for u in nodes]]
         frame = np.array([*words, packed_at], np.int64)
-        texts.append(text_of(part.kernel, limits))
+        texts.append(text_of(kernel, limits))
         address = mh.compile_text(texts[-1], ["run"])["run"]
         call = mh.ffi.cast("void(*)(intptr_t, int64_t, int64_t)", address)
-        for task in range(part.kernel.tasks):
+        for task in range(kernel.tasks):
             call(mh.address(frame), task, 0)
         del raw
     del packed
