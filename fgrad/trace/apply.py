@@ -5,14 +5,15 @@ open stage, or runs it when nothing is being traced.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fgrad.trace import tree
-from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing
+from fgrad.trace.ref import Ref, version_in
+from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing, stages
 from fgrad.trace.staging import trace
 from fgrad.trace.tracer import Tracer, is_arraylike, is_scalar, lift
 from fgrad.uop.aval import Aval
@@ -23,7 +24,11 @@ from fgrad.uop.program import Program, closure
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A function as Program over (*captured, *params). `nodes` are what all these stand for."""
+    """A function as Program over (*captured, *params, *entries of Refs). `nodes` are what all these stand for.
+
+    The Program's outs are the function's own (`out_avals`), then the final versions of the Refs it wrote; its effects say
+    which parameter each of these came in by. `refs` has the Ref behind such a parameter.
+    """
 
     program: Program
     nodes: list[UOp]
@@ -31,6 +36,12 @@ class Closed:
     in_avals: list[Aval]
     out_tree: tree.TreeDef
     out_avals: list[Aval]
+    refs: dict[int, Ref]
+
+    @property
+    def hidden(self) -> int:
+        """How many outs are final versions of Refs."""
+        return len(self.program.outs) - len(self.out_avals)
 
 
 def operand(x: Any) -> Tracer:
@@ -62,19 +73,41 @@ def close_over(
     avals = [t.aval for t in operands] if avals is None else list(avals)
     with paused_gc():
         traced = trace(fun, in_tree, avals, stage, stands_for=nodes)
-        captured, program = closure(traced.params, traced.outs)
+        captured, program = closure((*traced.params, *traced.entries), [*traced.outs, *[f for _, f in traced.finals]])
         check_leaks(captured, stage.what)
-    return Closed(program, [*captured, *nodes], len(captured), avals, traced.out_tree, traced.out_avals)
+        first = len(captured) + len(traced.params)
+        effects = tuple([(first + i, len(traced.outs) + k) for k, (i, _) in enumerate(traced.finals)])
+        if effects:
+            program = Program(program.params, program.outs, effects)
+    refs = {first + i: r for i, r in enumerate(traced.refs)}
+    entries = [version_in(r, len(stages()) - 1) for r in traced.refs]
+    return Closed(
+        program, [*captured, *nodes, *entries], len(captured), avals, traced.out_tree, traced.out_avals, refs
+    )
 
 
-def apply(program: Program, nodes: Sequence[UOp], weak: Sequence[bool] | None = None) -> list[Any]:
-    """The outputs of `program` on `nodes`: tracers inside a stage, else concrete arrays."""
-    weak = [False] * len(program.outs) if weak is None else weak
+def apply(
+    program: Program,
+    nodes: Sequence[UOp],
+    weak: Sequence[bool] = (),
+    refs: Mapping[int, Ref] | None = None,
+) -> list[Any]:
+    """The outputs of `program` on `nodes`: tracers inside a stage, else concrete arrays.
+
+    weak   which of the first outputs have a weak dtype
+    refs   the Refs behind parameters: the program's effects on them happen now
+    """
+    weak = [*weak, *[False] * (len(program.outs) - len(weak))]
     if is_tracing():
         with paused_gc():
-            return [Tracer(n, w) for n, w in zip(program.inline(nodes), weak, strict=True)]
-    assert hooks.execute_program is not None
-    return hooks.execute_program(program, materialise(nodes), weak)
+            results: list[Any] = [Tracer(n, w) for n, w in zip(program.inline(nodes), weak, strict=True)]
+    else:
+        assert hooks.execute_program is not None
+        results = hooks.execute_program(program, materialise(nodes), weak)
+    for slot, out in program.effects:
+        assert refs is not None, "a program with effects is applied where its Refs are known"
+        refs[slot].put(results[out])
+    return results
 
 
 def materialise(nodes: Sequence[UOp]) -> list[Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrad.trace import tree
+from fgrad.trace.ref import Ref, touched
 from fgrad.trace.stage import Stage, opened
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
 from fgrad.uop.aval import Aval
@@ -14,12 +15,19 @@ from fgrad.uop.node import UOp, open_param, paused_gc
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A traced function: its open `params`, the nodes it returned (`outs`), and the structure and weakness of these."""
+    """A traced function: its open `params`, the nodes it returned (`outs`), and the structure and weakness of these.
+
+    refs      the outer Refs it touched; `entries` are the parameters that stand for their contents at the beginning
+    finals    (position in `refs`, node): the contents at the end of those that were written
+    """
 
     params: list[UOp]
     outs: list[UOp]
     out_tree: tree.TreeDef
     weak: list[bool]
+    refs: list[Ref]
+    entries: list[UOp]
+    finals: list[tuple[int, UOp]]
 
     @property
     def out_avals(self) -> list[Aval]:
@@ -67,4 +75,9 @@ def trace(
         with opened(stage):
             args, kwargs = tree.unflatten(in_tree, tracers)
             results, out_tree = lift_results(fun(*args, **kwargs), function_name(fun))
-            return Traced(params, [r.node for r in results], out_tree, [r.weak for r in results])
+        seen = touched(stage)
+        entries = [v.entry for _, v in seen if v.entry is not None]
+        finals = [(i, v.now) for i, (_, v) in enumerate(seen) if v.is_written]
+        return Traced(
+            params, [r.node for r in results], out_tree, [r.weak for r in results], [r for r, _ in seen], entries, finals
+        )

@@ -134,11 +134,12 @@ def value_and_grad(
         _check_scalar(fun, closed, sizes[-1] if has_aux else closed.out_tree, holomorphic)
         wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
         program = gradient_program(closed.program, wrt)
-        weak = [a.weak for a in closed.out_avals] + [t.weak for t in operands if t.node.dtype.is_inexact]
-        results = apply(program, closed.nodes, weak)
+        weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
+        weak += [t.weak for t in operands if t.node.dtype.is_inexact]
+        results = apply(program, closed.nodes, weak, closed.refs)
         n = len(closed.out_avals)
         value = tree.unflatten(closed.out_tree, results[:n])
-        moved = iter(results[n:])
+        moved = iter(results[n + closed.hidden :])
         grads = [next(moved) if t.node.dtype.is_inexact else _zero_tangent(t.aval) for t in operands]
         gradient = tree.unflatten(spec, grads)
         return value, gradient[0] if isinstance(argnums, int) else gradient
@@ -245,10 +246,11 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
     program = jvp_program(closed.program, wrt, keep)
     nodes = [*closed.nodes, *[t.node for t in moving if t is not None]]
-    weak = [a.weak for a in closed.out_avals]
-    results = apply(program, nodes, weak + [a.weak for a in closed.out_avals[:keep] if a.dtype.is_inexact])
+    weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
+    weak += [a.weak for a in closed.out_avals[:keep] if a.dtype.is_inexact]
+    results = apply(program, nodes, weak, closed.refs)
     n = len(closed.out_avals)
-    moved = iter(results[n:])
+    moved = iter(results[n + closed.hidden :])
     douts = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in closed.out_avals[:keep]]
     out = tree.unflatten(closed.out_tree, results[:n])
     if has_aux:
@@ -275,9 +277,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     wrt = tuple([closed.captured + i for i in moving])
     keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
     forward, linear = linearize_program(closed.program, wrt, keep)
-    results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals] + [False] * (len(forward.outs) - len(closed.out_avals)))
+    results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
     n = len(closed.out_avals)
-    residuals = results[n:]
+    residuals = results[n + closed.hidden :]
     out_avals = closed.out_avals[:keep]
     out_tree = sizes[-1] if has_aux else closed.out_tree
 
@@ -310,8 +312,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
     forward, linear = linearize_program(closed.program, wrt, keep)
     n = len(closed.out_avals)
-    results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals] + [False] * (len(forward.outs) - n))
-    residuals = results[n:]
+    results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
+    residuals = results[n + closed.hidden :]
     out_avals = closed.out_avals[:keep]
     out_tree = sizes[-1] if has_aux else closed.out_tree
 

@@ -44,9 +44,10 @@ def batched_program(
             params.append(open_param(p.dtype, shape))
             nodes.append(params[-1] if axis is None else move_axis(params[-1], axis, 0))
         outs = []
+        hidden = {out for _, out in program.effects}
         for j, (o, is_batched, axis) in enumerate(zip(inner.inline(nodes), batched, out_axes, strict=True)):
             if axis is None:
-                if is_batched:
+                if is_batched and j not in hidden:
                     raise VmapAxisError(
                         f"output {j} of the mapped function depends on the mapped axis, but its out_axes is None; give it "
                         "an axis, or reduce over the batch with a collective (axis_name=)"
@@ -56,7 +57,7 @@ def batched_program(
                 outs.append(move_axis(o, 0, axis))
             else:
                 outs.append(build.expand(o, [(axis, size)]))
-        return simplify_program(close(params, outs))
+        return simplify_program(close(params, outs, program.effects))
 
 
 def _axis(axis: Any, ndim: int, what: str, path: str) -> Axis:
@@ -155,10 +156,14 @@ def vmap(
             for j, (w, a) in enumerate(zip(wanted, closed.out_avals, strict=True))
         ]
         program = batched_program(
-            closed.program, (*(None,) * closed.captured, *axes), tuple(outs), size, axis_name
+            closed.program,
+            (*(None,) * closed.captured, *axes, *(None,) * len(closed.refs)),
+            (*outs, *(None,) * closed.hidden),
+            size,
+            axis_name,
         )
-        results = apply(program, closed.nodes, [a.weak for a in closed.out_avals])
-        return tree.unflatten(closed.out_tree, results)
+        results = apply(program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
+        return tree.unflatten(closed.out_tree, results[: len(outs)])
 
     return mapped
 
