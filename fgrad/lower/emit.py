@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Union
 
-I64 = Union[int, str]
-Lines = list[Union[str, "Lines"]]  # type: ignore[misc]
+I64 = int | str
+Lines = list["str | Lines"]
 
 
 @dataclass(slots=True, eq=False)

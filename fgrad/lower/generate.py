@@ -15,6 +15,7 @@ from fgrad.lower.evaluate import Evaluator, Value
 from fgrad.lower.index import Cond, Expr
 from fgrad.lower.kernel import Acc, Call, Fold, Keep, Kernel, Loop, LoopKind, Reduction, Sort, Stmt, Store
 from fgrad.lower.limits import Limits
+from fgrad.lower.sort import ordered_key, permute_text, radix_sort
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, accumulator
 from fgrad.uop.op import Mode, Op
@@ -88,7 +89,37 @@ class Writer:
                     else:
                         form(self, s)
                 case Sort():
-                    write_sort(self, s)
+                    self._sort(s)
+
+    def _sort(self, s: Sort) -> None:
+        """Each row: sort positions by key, then gather every source by them."""
+        ev, e = self.ev, self.e
+        key = self.kernel.buffers[s.sources[0]].dtype
+        e.helpers[f"@fgrad.sortkey.{key}"] = ordered_key(key)
+        e.helpers[f"@fgrad.radix.{key}"] = radix_sort(key)
+        lo: I64 = 0
+        hi: I64 = s.rows
+        if self.kernel.tasks > 1:
+            per = -(-s.rows // self.kernel.tasks)
+            lo = e.mul("%task", per)
+            hi = e.minimum(e.add(lo, per), s.rows)
+        space = ", ".join(f"ptr {ev.scratch[i]}" for i in s.scratch)
+
+        def row(i: I64, _: list[str]) -> list[str]:
+            first = e.mul(i, s.n)
+            source = e.pointer(ev.buffers[s.sources[0]], first, f"i{key.bits}")
+            at = e.value(
+                f"call ptr @fgrad.radix.{key}(ptr {source}, {space}, i64 {s.n})", source, pure=False
+            )
+            for a, b in zip(s.sources, s.targets, strict=True):
+                size = self.kernel.buffers[a].dtype.itemsize
+                e.helpers[f"@fgrad.permute.{size}"] = permute_text(size)
+                x = e.pointer(ev.buffers[a], first, f"i{8 * size}")
+                y = e.pointer(ev.buffers[b], first, f"i{8 * size}")
+                e.do(f"call void @fgrad.permute.{size}(ptr {x}, ptr {y}, ptr {at}, i64 {s.n})")
+            return []
+
+        e.loop(lo, hi, 1, [], row)
 
     def _at(self, u: int) -> None:
         if self.ev.open is not None:

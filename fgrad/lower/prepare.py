@@ -11,7 +11,7 @@ from fgrad.lower.contract import recognise
 from fgrad.lower.generate import identity
 from fgrad.lower.views import VIEWS
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import const, reduce_, reshape
+from fgrad.uop.build import const, permute, reduce_, reshape
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp, toposort, uop
 from fgrad.uop.op import Op
@@ -50,6 +50,8 @@ def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
         return const(0, u.dtype, u.shape)
     if op is Op.SORT and 0 in src[0].shape:
         return uop(Op.TUPLE, tuple([const(0, s.dtype, s.shape) for s in src]))
+    if op is Op.SORT and u.arg != src[0].ndim - 1:
+        return _sort_last(u.arg, src)
     if op is Op.REDUCE:
         return _reduce(u, src[0])
     if op in VIEWS and src[0].size == 0:
@@ -61,6 +63,15 @@ def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
         stacked = [const(0, d, s) for d, s in u.arg.avals[u.arg.carry :]]
         return uop(Op.TUPLE, (*carry, *stacked))
     return u if src == u.src else uop(op, src, u.arg)
+
+
+def _sort_last(axis: int, src: tuple[UOp, ...]) -> UOp:
+    """A sort along another axis: that axis moved to the end, and back."""
+    n = src[0].ndim
+    to = (*[i for i in range(n) if i != axis], axis)
+    back = tuple([to.index(i) for i in range(n)])
+    inner = uop(Op.SORT, tuple([permute(s, to) for s in src]), n - 1)
+    return uop(Op.TUPLE, tuple([permute(uop(Op.GET, (inner,), i), back) for i in range(len(src))]))
 
 
 def _reduce(u: UOp, x: UOp) -> UOp:

@@ -1,0 +1,134 @@
+"""lower: a Program to kernels in order and the LLVM text of one module with one function, `void entry(ptr t)`.
+
+The table `t` is described in `abi`. Every output is written into its own buffer, except donated ones (`aliases`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fgrad.lower.block import Context, build_block
+from fgrad.lower.complex import real_program
+from fgrad.lower.contract import micro_of
+from fgrad.lower.contract_emit import CALLS_CONTRACT
+from fgrad.lower.driver import COPY_BYTES, Driver
+from fgrad.lower.generate import CALLS, Writer
+from fgrad.lower.kernel import Kernel
+from fgrad.lower.key import structural_key
+from fgrad.lower.limits import Limits
+from fgrad.lower.micro.slots import Micro
+from fgrad.lower.show import show_kernel
+from fgrad.lower.steps import Block, CondStep, Launch, ScanStep, Step, WhileStep
+from fgrad.lower.storage import place
+from fgrad.uop.program import Host, Program
+
+__all__ = ["Limits", "Lowered", "lower"]
+CALLS.update(CALLS_CONTRACT)
+STEP_NS = 10.0  # a call of a kernel
+
+
+@dataclass(slots=True, eq=False)
+class Lowered:
+    """A lowered program.
+
+    kernels       in order of first run, bodies of loops included
+    ir            the LLVM text of the module; `entry` is its only external function
+    arena_bytes   size of the arena a call needs, 64-byte aligned
+    scratch_bytes of one worker
+    workers_wanted whether any kernel is split into tasks
+    work          estimated nanoseconds on one core
+    hosts         the callbacks, by the index that host calls pass
+    aliases       output -> parameter slot in whose memory it is left (donated ones only)
+    unbounded     whether it may run for any length of time (WHILE)
+    micro         modules of micro-kernels that the runtime table must hold
+    """
+
+    kernels: tuple[Kernel, ...]
+    ir: str
+    arena_bytes: int
+    scratch_bytes: int
+    workers_wanted: bool
+    work: float
+    flops: int
+    bytes: int
+    hosts: tuple[Host, ...]
+    aliases: dict[int, int]
+    unbounded: bool
+    micro: tuple[Micro, ...]
+    block: Block
+    distinct: int = 0
+    notes: dict[str, object] = field(default_factory=dict)
+
+    def as_text(self) -> str:
+        """The kernels, readable."""
+        return "\n\n".join([show_kernel(k) for k in self.kernels])
+
+
+def lower(
+    program: Program,
+    limits: Limits,
+    *,
+    inline: frozenset[int] = frozenset(),
+    donated: frozenset[int] = frozenset(),
+    name: str = "program",
+) -> Lowered:
+    """Lower `program` for a device with `limits`.
+
+    inline   slots whose word of the table holds the scalar's bits instead of a pointer
+    donated  slots whose memory outputs may take
+    """
+    context = Context(limits)
+    block = build_block(real_program(program), context)
+    place(block, frozenset(donated - inline), exact=False)
+    kernels: list[tuple[Kernel, float]] = []
+    _collect(block.steps, 1.0, kernels)
+    texts, names, declarations = _functions([k for k, _ in kernels], limits)
+    scratch = max([k.scratch_offsets[1] for k, _ in kernels], default=0)
+    driver = Driver(names, len(program.params), inline)
+    entry, arena = driver.entry(block, scratch, block.aliases)
+    declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
+    parts = [f"; {name}", *sorted(declarations), *texts]
+    if driver.copies:
+        parts.append(COPY_BYTES)
+    parts += ["\n".join(entry), "!0 = !{i32 1}", "attributes #0 = { nounwind }"]
+    work = sum([k.work_ns * times + STEP_NS for k, times in kernels])
+    return Lowered(
+        tuple([k for k, _ in kernels]), "\n".join(parts) + "\n", arena, scratch,
+        any(k.tasks > 1 for k, _ in kernels), work,
+        int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
+        tuple(context.hosts), dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
+        len(set(names.values())),
+    )  # fmt: skip
+
+
+def _collect(steps: list[Step], times: float, out: list[tuple[Kernel, float]]) -> None:
+    """All kernels with how often they run."""
+    for s in steps:
+        match s:
+            case Launch():
+                out.append((s.kernel, times))
+            case ScanStep():
+                _collect(s.body.steps, times * s.scan.length, out)
+            case WhileStep():
+                _collect(s.cond.steps, times * 10, out)
+                _collect(s.body.steps, times * 10, out)
+            case CondStep():
+                for b in s.branches:
+                    _collect(b.steps, times / len(s.branches), out)
+
+
+def _functions(kernels: list[Kernel], limits: Limits) -> tuple[list[str], dict[int, str], set[str]]:
+    """-> (texts, name of the function of each kernel by id, declarations); equal kernels are written once."""
+    declarations: set[str] = set()
+    helpers: dict[str, str] = {}
+    texts: list[str] = []
+    names: dict[int, str] = {}
+    known: dict[object, str] = {}
+    for k in kernels:
+        key = structural_key(k)
+        name = known.get(key)
+        if name is None:
+            name = known[key] = k.name
+            texts.append(Writer(k, name, k.width, limits, declarations, helpers).text())
+        names[id(k)] = name
+    return [*helpers.values(), *texts], names, declarations
