@@ -61,7 +61,7 @@ class PythonKernel:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.views = Views(kernel)
-        self.together = Together(kernel, self.views)
+        self.together: dict[tuple[int, ...], Together] = {}
         self.injective: dict[tuple[Expr, tuple[int, ...]], bool] = {}
 
     def run(self, buffers: Sequence[Array | None]) -> None:
@@ -79,9 +79,32 @@ class PythonKernel:
                     f"kernel {self.kernel.name} needs {b.size} elements of {b.dtype} as "
                     f"buffer {i}, got {array.dtype} of shape {array.shape}"
                 )
+        same = self._same(buffers)
+        if same not in self.together:
+            self.together[same] = Together(self.kernel, self.views, same)
         with np.errstate(all="ignore"):
-            run = _Run(self, buffers)
+            run = _Run(self, self.together[same], buffers)
             run.body(self.kernel.body)
+
+    def _same(self, buffers: Sequence[Array | None]) -> tuple[int, ...]:
+        """For each buffer the first one in the same memory. Refuses those that overlap
+        otherwise.
+        """
+        out: list[int] = []
+        for i, x in enumerate(buffers):
+            out.append(i)
+            for j, y in enumerate(buffers[:i]):
+                if x is None or y is None or not np.may_share_memory(x, y):
+                    continue
+                if x.ctypes.data == y.ctypes.data and x.itemsize == y.itemsize:
+                    out[i] = out[j]
+                    break
+                if self.kernel.buffers[i].written or self.kernel.buffers[j].written:
+                    raise BadAccessError(
+                        f"kernel {self.kernel.name}: buffers {j} and {i} overlap in part, "
+                        "and one of them is written"
+                    )
+        return tuple(out)
 
 
 class _Run(Walk[Array]):
@@ -89,16 +112,19 @@ class _Run(Walk[Array]):
     first.
     """
 
-    def __init__(self, kernel: PythonKernel, buffers: Sequence[Array | None]) -> None:
+    def __init__(
+        self, kernel: PythonKernel, together: Together, buffers: Sequence[Array | None]
+    ) -> None:
         super().__init__(kernel.kernel, kernel.views)
-        self.plan = kernel
+        self.injective = kernel.injective
+        self.together = together
         none = np.zeros(0, np.uint8)
         self.buffers = [
             _Space(f"buffer {i}", none if x is None else x) for i, x in enumerate(buffers)
         ]
         self.scratch: list[_Space] = []
         self._new_scratch()
-        chunk = kernel.together.chunk
+        chunk = together.chunk
         self.rank = _depth(self.kernel.body, {s for s, n in chunk.items() if n > 1})
         self.axes: list[tuple[int, int]] = []  # (range, positions) of the loops run as arrays
         self.position: dict[int, Array] = {}
@@ -131,7 +157,7 @@ class _Run(Walk[Array]):
                     self._sort(s)
 
     def _loop(self, s: Loop) -> None:
-        chunk = self.plan.together.chunk[s]
+        chunk = self.together.chunk[s]
         starts = range(0, s.size, chunk)
         before = dict(self.kept)
         for lo in reversed(starts) if s.kind is LoopKind.TASK else starts:
@@ -205,6 +231,8 @@ class _Run(Walk[Array]):
             space.elements[at] = x
         else:
             _accumulate(space.elements, at, x, s.mode, s.value.dtype, unique)
+        if s.keep:
+            self.kept[s.value] = s
 
     def _targets(
         self, space: _Space, address: Expr, x: Array, conds: Conds, gate: Array | None = None,
@@ -226,10 +254,10 @@ class _Run(Walk[Array]):
             at, x = at[wanted], x[wanted]
         self._check(space, at, None, "writes")
         ranges = tuple([t for t, _ in self.axes])
-        unique = self.plan.injective.get((address, ranges))
+        unique = self.injective.get((address, ranges))
         if unique is None:
-            unique = self.plan.together.is_injective(address, ranges)
-            self.plan.injective[address, ranges] = unique
+            unique = self.together.is_injective(address, ranges)
+            self.injective[address, ranges] = unique
         if not unique and last_wins:
             at, x = _last(at, x)
         return at, x, unique
@@ -296,21 +324,22 @@ class _Run(Walk[Array]):
     def accumulated(self, acc: Acc) -> Array:
         return self.values[acc].astype(acc.node.dtype.np, copy=False)
 
-    def scratch_element(self, keep: Keep, conds: Conds) -> Array:
-        space = self.scratch[keep.scratch]
+    def kept_element(self, s: Keep | Store, conds: Conds) -> Array:
+        space = self.scratch[s.scratch] if isinstance(s, Keep) else self.buffers[s.buffer]
         mask = self.mask(conds)
-        at = self.number(keep.address, conds)
+        at = self.number(s.address, conds)
         self._check(space, at, mask, "reads")
         if mask is not None:
             at = np.where(mask, at, 0)
-        assert space.defined is not None
+        if space.defined is None:
+            return np.asarray(space.elements[at])
         lost = ~space.defined[at] if mask is None else mask & ~space.defined[at]
         if lost.any():
             raise BadAccessError(
                 f"kernel {self.kernel.name} reads {space.name} where nothing was kept"
                 f"{self._where(lost)}"
             )
-        return space.elements[at]
+        return np.asarray(space.elements[at])
 
     def load(self, buffer: int, u: UOp, address: Expr, conds: Conds) -> Array:
         space = self.buffers[buffer]

@@ -24,13 +24,22 @@ Access = tuple[Memory, Expr]
 
 
 class Together:
-    """`chunk[loop]` is the number of positions to run at once; 1: one after the other."""
+    """`chunk[loop]` is the number of positions to run at once; 1: one after the other.
 
-    def __init__(self, kernel: Kernel, views: Views) -> None:
+    same  for each buffer, the first one that is the same memory; default: all differ
+    """
+
+    def __init__(self, kernel: Kernel, views: Views, same: Sequence[int] | None = None) -> None:
         self.kernel = kernel
         self.views = views
+        self.same = range(len(kernel.buffers)) if same is None else same
         self.chunk: dict[Loop, int] = {}
-        self._keeps = {s.node: s for s in kernel.walk() if isinstance(s, Keep)}
+        self._keeps: dict[UOp, Keep | Store] = {}
+        for s in kernel.walk():
+            if isinstance(s, Keep):
+                self._keeps[s.node] = s
+            elif isinstance(s, Store) and s.keep:
+                self._keeps[s.value] = s
         self._accs = {a.node: a for s in kernel.walk() if isinstance(s, Reduction) for a in s.accs}
         self._read: dict[int, tuple[set[Access], set[Acc]]] = {}
         self._plan(kernel.body, 0)
@@ -64,7 +73,7 @@ class Together:
         if (folded & used) - own:
             return False
         ranges = {loop.range, *[s.range for s in inside if isinstance(s, Loop)]}
-        return self._private(loop, ranges, [w for s in inside for w in _writes(s)], reads)
+        return self._private(loop, ranges, [w for s in inside for w in self._writes(s)], reads)
 
     def _private(
         self, loop: Loop, ranges: set[int], writes: list[Access], reads: set[Access]
@@ -122,12 +131,17 @@ class Together:
                     accs.add(acc)
                 keep = self._keeps.get(u)
                 if keep is not None and keep is not s:
-                    accesses.add((("scratch", keep.scratch), keep.address))
+                    accesses |= set(self._writes(keep))
                 elif u in self.kernel.loads:
                     address = self.kernel.ranges.address(at, u.shape)
-                    accesses.add((("buffer", self.kernel.loads[u]), address))
+                    accesses.add((("buffer", self.same[self.kernel.loads[u]]), address))
         self._read[id(s)] = accesses, accs
         return accesses, accs
+
+    def _writes(self, s: Stmt) -> list[Access]:
+        if isinstance(s, Store):
+            return [(("buffer", self.same[s.buffer]), s.address)]
+        return [(("scratch", s.scratch), s.address)] if isinstance(s, Keep) else []
 
     def _roots(self, s: Stmt) -> Iterator[tuple[UOp, Index]]:
         """The values a statement evaluates itself."""
@@ -149,12 +163,6 @@ def _all(body: Sequence[Stmt]) -> Iterator[Stmt]:
         yield s
         if isinstance(s, Loop | Reduction | Call):
             yield from _all(s.body)
-
-
-def _writes(s: Stmt) -> list[Access]:
-    if isinstance(s, Store):
-        return [(("buffer", s.buffer), s.address)]
-    return [(("scratch", s.scratch), s.address)] if isinstance(s, Keep) else []
 
 
 def _apart(written: Sequence[Expr]) -> bool:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from fgrad.errors import SpecError
 from fgrad.lower.index import Atom, AtomKind, Cond, Expr, Index
-from fgrad.lower.kernel import Acc, Keep, Kernel
+from fgrad.lower.kernel import Acc, Keep, Kernel, Store
 from fgrad.lower.views import VIEWS, step
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
@@ -57,7 +57,7 @@ class Walk(ABC, Generic[V]):
         self.memo: list[dict[Key, V]] = [{}]
         self.numbers: list[dict[tuple[int, Conds], V]] = [{}]
         self.accs: dict[UOp, Acc] = {}
-        self.kept: dict[UOp, Keep] = {}
+        self.kept: dict[UOp, Keep | Store] = {}
 
     # ---- what a value is
     @abstractmethod
@@ -73,8 +73,8 @@ class Walk(ABC, Generic[V]):
         """The present value of an accumulator, in its node's dtype."""
 
     @abstractmethod
-    def scratch_element(self, keep: Keep, conds: Conds) -> V:
-        """What `keep` kept."""
+    def kept_element(self, s: Keep | Store, conds: Conds) -> V:
+        """What statement `s` wrote, at the present positions."""
 
     @abstractmethod
     def load(self, buffer: int, u: UOp, address: Expr, conds: Conds) -> V:
@@ -201,7 +201,7 @@ class Walk(ABC, Generic[V]):
     def _leaf(self, u: UOp, index: Index, conds: Conds) -> V | None:
         kept = self.kept.get(u)
         if kept is not None:
-            return self.scratch_element(kept, conds)
+            return self.kept_element(kept, conds)
         acc = self.accs.get(u)
         if acc is not None:
             return self.accumulated(acc)

@@ -243,3 +243,21 @@ def test_a_sum_over_a_range_its_value_does_not_use_counts_every_position() -> No
     inner = Reduction((acc,), nest((j,), (5,), Fold(acc, x, (i,))))
     k = kernel(ranges, [x], [root], nest((i,), (2,), inner, Store(1, i, root, (i,))))
     np.testing.assert_array_equal(run(k, np.array([1, 3], np.int32))[1], [5, 15])
+
+
+def test_buffers_that_are_one_memory_are_seen_as_one() -> None:
+    """out[i + 1] = x[i] where out is x: position by position the first element spreads."""
+    x = param(0, dt.float32, 5)
+    ranges = Ranges()
+    (r,) = ranges.ranges((4,))
+    k = kernel(ranges, [x], [x], nest((r,), (4,), Store(1, (1, r[1]), x, (r,))))
+    memory = np.arange(5, dtype=np.float32) + 7
+    PythonKernel(k).run([memory, memory])
+    np.testing.assert_array_equal(memory, [7] * 5)
+
+
+def test_buffers_that_overlap_in_part_are_refused() -> None:
+    x = param(0, dt.float32, 4)
+    memory = np.zeros(6, np.float32)
+    with pytest.raises(BadAccessError, match="buffers 0 and 1 overlap in part"):
+        PythonKernel(elementwise(b.exp(x), [x])).run([memory[:4], memory[2:]])
