@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from fgrad.trace.batch import batch_nodes
 from fgrad.trace.interpret import Batching, lead, node_of
-from fgrad.uop.build import add, reduce_
+from fgrad.trace.products import is_expanded
+from fgrad.uop.build import add, is_const, reduce_, scalar_of
 from fgrad.uop.node import UOp, toposort, uop
 from fgrad.uop.op import LEAVES, Op
 from fgrad.uop.program import Scan, close, gets
 
-_THROUGH = (Op.MUL, Op.NEG, Op.EXPAND, Op.PERMUTE, Op.RESHAPE)
+_THROUGH = (Op.NEG, Op.EXPAND, Op.PERMUTE, Op.RESHAPE)
 
 
 def hoist(outs: Sequence[UOp]) -> list[UOp]:
@@ -35,13 +36,17 @@ def hoist(outs: Sequence[UOp]) -> list[UOp]:
     return [value[o] for o in outs]
 
 
+def is_sum(u: UOp) -> bool:
+    return u.op is Op.REDUCE and u.arg[0] is Op.ADD
+
+
 def _factors(e: UOp) -> list[UOp]:
-    """The values that `e` is made of by products, sums and views."""
+    """The values that `e` is made of by outer products, sums and views."""
     out: dict[UOp, None] = {}
     stack = [e]
     while stack:
         q = stack.pop()
-        if q.op in _THROUGH or (q.op is Op.REDUCE and q.arg[0] is Op.ADD):
+        if q.op in _THROUGH or (q.op is Op.MUL and any(map(is_expanded, q.src))) or is_sum(q):
             stack.extend(q.src)
         elif q.op not in LEAVES or q.op is Op.PARAM:
             out[q] = None
@@ -87,5 +92,6 @@ def _hoisted(s: Scan, src: tuple[UOp, ...]) -> list[UOp] | None:
     for k, e in terms.items():
         (value,), (over_time,) = batch_nodes([e], env, Batching(s.length))
         value = value if over_time else lead(value, s.length)
-        result[k] = add(src[nc + k], reduce_(value, (0,)))
+        total, init = reduce_(value, (0,)), src[nc + k]
+        result[k] = total if is_const(init) and scalar_of(init) == 0 else add(init, total)
     return [result[k] for k in range(len(outs))]

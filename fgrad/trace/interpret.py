@@ -176,7 +176,7 @@ def pull_masked(
     """`pull` for cotangents with strong-zero masks; `singular` are parameters that can be infinite or NaN."""
     order = toposort(outs, _since(wrt))
     asks = Singular(singular)
-    masks = any(_multiplies_singular(u, linear, asks) for u in order)
+    masks = any(_asks_for_masks(u, linear, asks) for u in order)
     apart: dict[UOp, list[Cotangent]] = {}  # contributions, kept apart until the node is visited
     members: dict[UOp, dict[int, Cotangent]] = {}  # of tuple-valued nodes
 
@@ -233,6 +233,10 @@ def _multiplies_singular(u: UOp, linear: set[UOp], asks: Singular) -> bool:
     return u.op is Op.DIV and u.src[0] in linear and not (is_const(u.src[1]) and scalar_of(u.src[1]) != 0)
 
 
+def _asks_for_masks(u: UOp, linear: set[UOp], asks: Singular) -> bool:
+    return u in linear and (u.op in CALLS or _multiplies_singular(u, linear, asks))
+
+
 def _total(contributions: list[Cotangent]) -> Cotangent:
     total, mask = contributions[0]
     for v, m in contributions[1:]:
@@ -281,7 +285,7 @@ def needs_masks(program: Program, linear: tuple[bool, ...], singular: tuple[bool
     """Whether some linear value of the program meets a factor that can be infinite or NaN."""
     asks = Singular(pick(program.params, singular))
     lin = marked(program.outs, pick(program.params, linear))
-    return any(u in lin and (u.op in CALLS or _multiplies_singular(u, lin, asks)) for u in program.nodes)
+    return any(_asks_for_masks(u, lin, asks) for u in program.nodes)
 
 
 # ---- batch

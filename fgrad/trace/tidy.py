@@ -7,7 +7,7 @@ from dataclasses import replace
 from fgrad.trace.hoist import hoist
 from fgrad.trace.interpret import memo, node_of
 from fgrad.uop.build import const, expand, is_const, scalar_of
-from fgrad.uop.node import UOp, substitute, toposort, uop
+from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
 from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Call, Cond, Program, Scan, While, close, gets
 from fgrad.uop.simplify import simplify
@@ -18,7 +18,10 @@ Members = dict[int, UOp]
 @memo
 def tidy_program(program: Program) -> Program:
     """The program simplified, its calls tidied, accumulators of products hoisted out of its loops."""
-    outs = tidy(simplify(program.outs))
+    outs = simplify(program.outs)
+    if not any(u.op in CALLS for u in toposort(outs)):
+        return Program(program.params, tuple(outs), program.effects)
+    outs = tidy(outs)
     if any(u.op in CALLS for u in toposort(outs)):
         outs = hoist(simplify(outs))
     return Program(program.params, tuple(simplify(outs)), program.effects)
@@ -60,22 +63,32 @@ def tidy(outs: Sequence[UOp]) -> list[UOp]:
     return [node_of(list(members[o].values())) if o in members else value[o] for o in outs]
 
 
-def _constant(a: UOp, shape: tuple[int, ...]) -> UOp:
-    return const(scalar_of(a), a.dtype, shape)
+Pairs = list[tuple[UOp, UOp]]  # a param of the inner program, and the operand it stands for
 
 
-def _same(ps: Iterable[UOp], operands: Iterable[UOp], stacked: bool) -> dict[UOp, UOp]:
-    """Params that stand for constants, or for what another param stands for."""
+def _operands(pairs: Iterable[tuple[UOp, UOp]], stacked: bool = False) -> tuple[Pairs, dict[UOp, UOp]]:
+    """-> (pairs without constants and repetitions, what the params left out stand for).
+
+    An operand that only repeats a smaller one is repeated inside, so that its gradient is summed there too.
+    stacked   operands have a leading time axis that the params lack
+    """
     first: dict[UOp, UOp] = {}
-    out: dict[UOp, UOp] = {}
-    for p, a in zip(ps, operands, strict=True):
+    left: Pairs = []
+    stands: dict[UOp, UOp] = {}
+    for p, a in pairs:
         if is_const(a):
-            out[p] = _constant(a, p.shape)
-        elif a in first:
-            out[p] = first[a]
-        else:
-            first[a] = p
-    return out
+            stands[p] = const(scalar_of(a), a.dtype, p.shape)
+            continue
+        axes: tuple[tuple[int, int], ...] = ()
+        if a.op is Op.EXPAND and not (stacked and a.arg[0][0] == 0):
+            axes = tuple([(axis - stacked, n) for axis, n in a.arg])
+            a = a.src[0]
+        if a not in first:
+            first[a] = open_param(a.dtype, a.shape[stacked:]) if axes else p
+            left.append((first[a], a))
+        if axes or first[a] is not p:
+            stands[p] = expand(first[a], axes)
+    return left, stands
 
 
 def _scan(s: Scan, src: tuple[UOp, ...], wanted: set[int]) -> Members:
@@ -84,15 +97,15 @@ def _scan(s: Scan, src: tuple[UOp, ...], wanted: set[int]) -> Members:
     pc, pi, px = body.params[:nc], body.params[nc : nc + ns], body.params[nc + ns :]
     c, i, x = src[:nc], src[nc : nc + ns], src[nc + ns :]
     unchanged = [o is p for o, p in zip(body.outs, pi, strict=False)]
-    # from here on: (param, operand) pairs; a stream that is the same in all steps is a const
     same_in_all = [a.op is Op.EXPAND and a.arg[0][0] == 0 and not is_const(a) for a in x]
-    consts = [*zip(pc, c, strict=True)]
-    consts += [(p, a) for p, a, m in zip(pi, i, unchanged, strict=True) if m]
-    consts += [(p, _step_of(a)) for p, a, m in zip(px, x, same_in_all, strict=True) if m]
-    xs = [(p, a) for p, a, m in zip(px, x, same_in_all, strict=True) if not m]
-    merged = _same([p for p, _ in consts], [a for _, a in consts], False)
-    merged |= _same([p for p, _ in xs], [a for _, a in xs], True)
-    outs = substitute(body.outs, merged) if merged else list(body.outs)
+    consts, stands = _operands([
+        *zip(pc, c, strict=True),
+        *[(p, a) for p, a, m in zip(pi, i, unchanged, strict=True) if m],
+        *[(p, _step_of(a)) for p, a, m in zip(px, x, same_in_all, strict=True) if m],
+    ])  # fmt: skip
+    xs, more_stands = _operands([(p, a) for p, a, m in zip(px, x, same_in_all, strict=True) if not m], stacked=True)
+    stands |= more_stands
+    outs = substitute(body.outs, stands) if stands else list(body.outs)
 
     need = {k for k in wanted if k >= ns or not unchanged[k]}
     while True:  # carries that some needed value reads, until no more are
@@ -127,46 +140,50 @@ def _while(w: While, src: tuple[UOp, ...], wanted: set[int]) -> Members:
     nc = w.consts
     cond, body = tidy_program(w.cond), tidy_program(w.body)
     ps, init = body.params, src[nc:]
-    unchanged = [o is p for o, p in zip(body.outs, ps[nc:], strict=True)]
+    pi = ps[nc:]
+    unchanged = [o is p for o, p in zip(body.outs, pi, strict=True)]
+    consts, stands = _operands([
+        *zip(ps[:nc], src[:nc], strict=True),
+        *[(p, a) for p, a, m in zip(pi, init, unchanged, strict=True) if m],
+    ])  # fmt: skip
+    test, *outs = substitute([*cond.outs, *body.outs], stands)
     need = {k for k in wanted if not unchanged[k]}
-    asks = set(toposort(cond.outs))
-    need |= {k for k in range(len(init)) if ps[nc + k] in asks and not unchanged[k]}
     while True:
-        live = set(toposort([*cond.outs, *[body.outs[k] for k in sorted(need)]]))
-        more = need | {k for k in range(len(init)) if ps[nc + k] in live and not unchanged[k]}
+        live = set(toposort([test, *[outs[k] for k in sorted(need)]]))
+        more = need | {k for k in range(len(pi)) if pi[k] in live and not unchanged[k]}
         if more == need:
             break
         need = more
     carried = sorted(need)
-    consts = [k for k in range(len(ps)) if ps[k] in live and (k < nc or unchanged[k - nc])]
-    params = [*[ps[k] for k in consts], *[ps[nc + k] for k in carried]]
-    arg = While(close(params, cond.outs), close(params, [body.outs[k] for k in carried]), len(consts))
+    consts = [(p, a) for p, a in consts if p in live]
     result: Members = {k: init[k] for k in range(len(init)) if unchanged[k]}
-    got = gets(uop(Op.WHILE, (*[src[k] for k in consts], *[init[k] for k in carried]), arg))
-    result |= dict(zip(carried, got, strict=True))
+    if carried:
+        params = [*[p for p, _ in consts], *[pi[k] for k in carried]]
+        arg = While(close(params, [test]), close(params, [outs[k] for k in carried]), len(consts))
+        got = gets(uop(Op.WHILE, (*[a for _, a in consts], *[init[k] for k in carried]), arg))
+        result |= dict(zip(carried, got, strict=True))
     return {k: result[k] for k in sorted(result)}
 
 
 def _cond(c: Cond, src: tuple[UOp, ...], wanted: set[int]) -> Members:
     branches = [tidy_program(b) for b in c.branches]
-    operands = src[1:]
     if is_const(src[0]):
         k = min(max(int(scalar_of(src[0])), 0), len(branches) - 1)
-        return dict(enumerate(branches[k].inline(operands)))
-    ps = branches[0].params
-    merged = _same(ps, operands, False)
-    sides = [substitute(b.outs, merged) if merged else list(b.outs) for b in branches]
+        return dict(enumerate(branches[k].inline(src[1:])))
+    pairs, stands = _operands(zip(branches[0].params, src[1:], strict=True))
+    operand = dict(pairs)
+    sides = [substitute(b.outs, stands) for b in branches]
     result: Members = {}
     for k in sorted(wanted):  # what every branch hands through
         o = sides[0][k]
-        if o in ps and all(side[k] is o for side in sides):
-            result[k] = operands[ps.index(o)]
+        if o in operand and all(side[k] is o for side in sides):
+            result[k] = operand[o]
     left = [k for k in sorted(wanted) if k not in result]
     if left:
         live = set(toposort([side[k] for side in sides for k in left]))
-        used = [k for k in range(len(ps)) if ps[k] in live]
-        programs = [tidy_program(close([ps[k] for k in used], [side[k] for k in left])) for side in sides]
-        got = gets(uop(Op.COND, (src[0], *[operands[k] for k in used]), Cond(tuple(programs))))
+        pairs = [(p, a) for p, a in pairs if p in live]
+        programs = [tidy_program(close([p for p, _ in pairs], [side[k] for k in left])) for side in sides]
+        got = gets(uop(Op.COND, (src[0], *[a for _, a in pairs]), Cond(tuple(programs))))
         result |= dict(zip(left, got, strict=True))
     return {k: result[k] for k in sorted(result)}
 
@@ -176,10 +193,10 @@ def _checkpoint(c: Call, src: tuple[UOp, ...], wanted: set[int]) -> Members:
     left = sorted(wanted)
     if not left:
         return {}
-    merged = _same(body.params, src, False)
-    outs = substitute([body.outs[k] for k in left], merged)
+    pairs, stands = _operands(zip(body.params, src, strict=True))
+    outs = substitute([body.outs[k] for k in left], stands)
     live = set(toposort(outs))
-    used = [k for k, p in enumerate(body.params) if p in live]
-    small = close([body.params[k] for k in used], outs)
-    got = gets(uop(Op.CALL, tuple([src[k] for k in used]), replace(c, body=small)))
+    pairs = [(p, a) for p, a in pairs if p in live]
+    small = close([p for p, _ in pairs], outs)
+    got = gets(uop(Op.CALL, tuple([a for _, a in pairs]), replace(c, body=small)))
     return dict(zip(left, got, strict=True))

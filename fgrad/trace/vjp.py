@@ -12,6 +12,7 @@ from fgrad.trace.tidy import tidy_program
 from fgrad.trace.transpose import pull
 from fgrad.uop.build import zeros_like
 from fgrad.uop.node import UOp, open_param, paused_gc, substitute, toposort
+from fgrad.uop.op import CALLS
 from fgrad.uop.program import Program, close
 
 __all__ = ["jvp_of", "linearize", "transpose_linear", "vjp"]
@@ -19,6 +20,8 @@ __all__ = ["jvp_of", "linearize", "transpose_linear", "vjp"]
 
 def _tangents(program: Program, wrt: Sequence[int]) -> tuple[list[UOp], list[UOp], list[UOp | None], set[UOp]]:
     """-> (tangent params of the `wrt`, primal outs, tangent outs, linear nodes), after the split."""
+    if any(u.op in CALLS for u in program.nodes):
+        program = tidy_program(program)  # less to differentiate; operands of loops in their smallest form
     ps = [program.params[k] for k in wrt]
     dps = [open_param(p.dtype, p.shape, "tangent") for p in ps]
     moving = {p: d for p, d in zip(ps, dps, strict=True) if p.dtype.is_inexact}
