@@ -2,9 +2,13 @@
 
 This is the general path: pytrees flattened by optree, a dictionary over (structure, avals, static values). `wrapper.py`
 generates the short path for signatures that were seen.
+
+A Ref among the arguments, or closed over, is one parameter for each identity: its contents at the call go in, and what the
+program leaves there comes out and becomes the Ref's new version.
 """
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +21,7 @@ from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
 from fgrad.trace import tree
+from fgrad.trace.ref import Ref
 from fgrad.trace.stage import Stage, check_leaks, lift_buffers
 from fgrad.trace.staging import trace
 from fgrad.trace.tracer import Tracer, is_scalar
@@ -25,7 +30,8 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
 
-_WEAK_SCALARS = {int: dt.int64, bool: dt.bool_}
+_log = logging.getLogger("fgrad")
+TALKATIVE_AFTER = 3  # compilations of one function, after which the reason is logged
 
 
 def scalar_aval(x: Any) -> Aval:
@@ -46,19 +52,69 @@ def scalar_word(x: Any, dtype: dt.DType) -> int:
     return int.from_bytes(np.asarray(x).astype(dtype.np).tobytes(), "little")
 
 
+class Traced:
+    """A traced function: its closed program over (*leaves, *entries of Refs, *captured arrays), and where each comes from."""
+
+    __slots__ = ("program", "captured", "out_tree", "out_avals", "refs", "finals")
+
+    def __init__(
+        self,
+        program: Program,
+        captured: list[DeviceArray],
+        out_tree: tree.TreeDef,
+        out_avals: list[Aval],
+        refs: list[int | Ref],
+        finals: list[int],
+    ) -> None:
+        self.program = program
+        self.captured = captured
+        self.out_tree = out_tree
+        self.out_avals = out_avals
+        self.refs = refs  # a Ref it closes over, or the number of the leaf that is one
+        self.finals = finals  # which of `refs` the outputs after the function's own are for
+
+
 @dataclass(slots=True)
 class Entry:
     """One compiled signature of one function."""
 
-    program: Program
+    traced: Traced
     executable: Any
-    captured: list[DeviceArray]
-    out_tree: tree.TreeDef
     out_sigs: list[Sig]
+    final_sigs: list[Sig]
     avals: list[Aval]
     donated: frozenset[int]
     statics: Any
     leaf_sigs: list[Sig | None]
+
+    @property
+    def captured(self) -> list[DeviceArray]:
+        return self.traced.captured
+
+    @property
+    def out_tree(self) -> tree.TreeDef:
+        return self.traced.out_tree
+
+    @property
+    def has_refs(self) -> bool:
+        return bool(self.traced.refs)
+
+
+def kind_of(leaf: Any, leaves: Sequence[Any]) -> Any:
+    """What of a leaf is part of the key."""
+    if isinstance(leaf, DeviceArray):
+        return leaf.sig
+    if isinstance(leaf, Ref):
+        return ("ref", leaf.aval, next(i for i, x in enumerate(leaves) if x is leaf))
+    return scalar_aval(leaf)
+
+
+def aval_of_leaf(leaf: Any) -> Aval:
+    """The aval of a concrete leaf."""
+    if isinstance(leaf, DeviceArray):
+        aval: Aval = leaf.sig.aval
+        return aval
+    return leaf.aval if hasattr(leaf, "aval") else scalar_aval(leaf)
 
 
 class Dispatcher:
@@ -76,11 +132,13 @@ class Dispatcher:
         self.compilations = 0
 
     def concrete_leaves(self, leaves: list[Any], in_tree: tree.TreeDef) -> list[Any]:
-        """Leaves as DeviceArrays, Python numbers and NumPy scalars; host arrays are copied now."""
+        """Leaves as DeviceArrays, Refs, Python numbers and NumPy scalars; host arrays are copied now."""
         out = []
         for i, x in enumerate(leaves):
-            if type(x) is DeviceArray or is_scalar(x):
-                out.append(from_host(np.asarray(x)) if type(x) is np.complex128 else x)
+            if type(x) is DeviceArray or isinstance(x, Ref):
+                out.append(x)
+            elif is_scalar(x):
+                out.append(from_host(np.asarray(x)) if isinstance(x, np.complex128) else x)
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
                     f"{tree.path_of(in_tree, i, 'arguments')} of {self.name} is a tracer ({x.aval}) of a trace that has "
@@ -104,25 +162,54 @@ class Dispatcher:
 
     def entry(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """The entry for these concrete leaves, compiled now if it is new."""
-        kinds = tuple([x.sig if isinstance(x, DeviceArray) else scalar_aval(x) for x in leaves])
-        key = (in_tree, kinds, statics, donated, config.enable_x64)
+        kinds = tuple([x.sig if type(x) is DeviceArray else kind_of(x, leaves) for x in leaves])
+        key = (in_tree, kinds, statics, donated, config.version)
         entry = self.entries.get(key)
         if entry is None:
+            self._explain(kinds)
             entry = self.compile(leaves, in_tree, statics, donated)
             while len(self.entries) >= self.limit:
                 self.entries.pop(next(iter(self.entries)), None)
             self.entries[key] = entry
         return entry
 
-    def trace(
-        self, avals: Sequence[Aval], in_tree: tree.TreeDef, statics: Any
-    ) -> tuple[Program, list[Any], tree.TreeDef, list[bool]]:
-        """-> (program, captured arrays, output structure, output weakness)."""
+    def _explain(self, kinds: tuple[Any, ...]) -> None:
+        """Say why a function is compiled again, where that was asked for or has happened often."""
+        if not self.entries or not ("recompiles" in config.show or self.compilations == TALKATIVE_AFTER):
+            return
+        last = next(reversed(self.entries))[1]
+        changes = [
+            f"argument {i}: {a} was {b}" for i, (a, b) in enumerate(zip(kinds, last, strict=False)) if a is not b and a != b
+        ]
+        reason = "; ".join(changes) or "another structure or other static values"
+        _log.warning("%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason)
+
+    def trace(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, avals: Sequence[Aval]) -> Traced:
+        """Trace the function; `leaves` matter only where they are Refs."""
+        proxies: dict[int, Ref] = {}
+        number: dict[Ref, int] = {}
+        for i, x in enumerate(leaves):
+            if isinstance(x, Ref):
+                first = next(j for j, y in enumerate(leaves) if y is x)
+                proxies[i] = proxies[first] if first < i else Ref(x.aval, x.get(), None)
+                number.setdefault(proxies[i], i)
+        fun = self.make(statics)
+
+        def run(*given: Any) -> Any:
+            it = iter(given)
+            args, kwargs = tree.unflatten(in_tree, [proxies[i] if i in proxies else next(it) for i in range(len(leaves))])
+            return fun(*args, **kwargs)
+
+        run.__name__ = self.name
+        inner = [a for i, a in enumerate(avals) if i not in proxies]
         with paused_gc():
-            traced = trace(self.make(statics), in_tree, avals, Stage(f"jit({self.name})"))
-            buffers, program = lift_buffers(traced.params, traced.outs)
+            traced = trace(run, tree.structure((tuple(range(len(inner))), {})), inner, Stage(f"jit({self.name})"))
+            outs = [*traced.outs, *[f for _, f in traced.finals]]
+            buffers, program = lift_buffers((*traced.params, *traced.entries), outs)
             check_leaks(program.outs, self.name)
-        return program, [b.arg.owner for b in buffers], traced.out_tree, traced.weak
+        refs = [number.get(r, r) for r in traced.refs]
+        captured = [b.arg.owner for b in buffers]
+        return Traced(program, captured, traced.out_tree, traced.out_avals, refs, [i for i, _ in traced.finals])
 
     def compile(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """Trace and compile for these leaves."""
@@ -134,39 +221,61 @@ class Dispatcher:
                     f"{self.name} got arrays on {device.name} and on {x.sig.device.name} "
                     f"({tree.path_of(in_tree, i, 'arguments')}); move one with device_put"
                 )
-        avals = [x.sig.aval if isinstance(x, DeviceArray) else scalar_aval(x) for x in leaves]
-        inline = frozenset([i for i, x in enumerate(leaves) if not isinstance(x, DeviceArray)])
-        program, captured, out_tree, weak = self.trace(avals, in_tree, statics)
-        executable = compiled(program, device.name, inline, donated, self.name)
-        sigs = [sig_of(Aval(o.dtype, o.shape, w), device) for o, w in zip(program.outs, weak, strict=True)]
+        avals = [aval_of_leaf(x) for x in leaves]
+        traced = self.trace(leaves, in_tree, statics, avals)
+        plain = [x for x in leaves if not isinstance(x, Ref)]
+        positions = [i for i, x in enumerate(leaves) if not isinstance(x, Ref)]
+        inline = frozenset([i for i, x in enumerate(plain) if not isinstance(x, DeviceArray)])
+        given = frozenset([j for j, i in enumerate(positions) if i in donated])
+        given |= {len(plain) + i for i in traced.finals}  # the old version of a Ref that is written is nobody's
+        executable = compiled(traced.program, device.name, inline, given, self.name)
+        n = len(traced.out_avals)
+        sigs = [sig_of(a, device) for a in traced.out_avals]
+        finals = [sig_of(Aval(o.dtype, o.shape), device) for o in traced.program.outs[n:]]
         leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
-        return Entry(program, executable, captured, out_tree, sigs, avals, donated, statics, leaf_sigs)
+        return Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs)
 
     def call(self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()) -> Any:
         """Run the function on `leaves`."""
         leaves = self.concrete_leaves(leaves, in_tree)
-        entry = self.entry(leaves, in_tree, statics, donated)
-        return self.run(entry, leaves)
+        return self.run(self.entry(leaves, in_tree, statics, donated), leaves)
 
     def run(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         """One native call on concrete leaves."""
-        words = []
+        traced = entry.traced
+        words: list[int] = []
+        sources: list[Any] = []  # the array behind each word, None for a number
         for x, aval in zip(leaves, entry.avals, strict=True):
-            words.append(x.addr if isinstance(x, DeviceArray) else scalar_word(x, aval.dtype))
-        for a in entry.captured:
+            if isinstance(x, DeviceArray):
+                words.append(x.addr)
+                sources.append(x)
+            elif not isinstance(x, Ref):
+                words.append(scalar_word(x, aval.dtype))
+                sources.append(None)
+        first = len(sources)
+        refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
+        for i, ref in enumerate(refs):
+            sources.append(ref.take() if i in traced.finals else ref.get())
+            words.append(sources[-1].addr)
+        for a in traced.captured:
             if a.is_deleted():
                 raise DonatedError(f"{self.name} uses an array that was donated to {a.sig.by}")
             words.append(a.addr)
-        aliases = entry.executable.aliases
+        aliases: dict[int, int] = entry.executable.aliases
+        taken = set(aliases.values())
         outs = [
-            DeviceArray(s, leaves[aliases[i]].addr if i in aliases else s.take())
-            for i, s in enumerate(entry.out_sigs)
+            DeviceArray(s, sources[aliases[i]].addr if i in aliases else s.take())
+            for i, s in enumerate([*entry.out_sigs, *entry.final_sigs])
         ]
         words.extend([o.addr for o in outs])
-        for i in entry.donated:
-            x = leaves[i]
-            if i not in aliases.values():
+        given = {i: leaves[i] for i in entry.donated}
+        given |= {-1 - i: sources[first + i] for i in traced.finals}
+        for x in given.values():
+            if not any(x is sources[j] for j in taken):
                 x.sig.put(x.addr)
             donate(x, self.name)
         entry.executable.call(words)
-        return tree.unflatten(entry.out_tree, outs)
+        n = len(entry.out_sigs)
+        for i, out in zip(traced.finals, outs[n:], strict=True):
+            refs[i].put(out)
+        return tree.unflatten(traced.out_tree, outs[:n])

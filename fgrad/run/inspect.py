@@ -57,9 +57,9 @@ class Lowered:
         self._in_tree = in_tree
         self._statics = statics
         self._donated = donated
-        self.in_avals = [aval_of(x) for x in leaves]
-        self.program, self._captured, self.out_tree, weak = dispatcher.trace(self.in_avals, in_tree, statics)
-        self.out_avals = [Aval(o.dtype, o.shape, w) for o, w in zip(self.program.outs, weak, strict=True)]
+        self.in_avals = [x.aval if hasattr(x, "aval") else aval_of(x) for x in leaves]
+        traced = dispatcher.trace(leaves, in_tree, statics, self.in_avals)
+        self.program, self.out_tree, self.out_avals = traced.program, traced.out_tree, traced.out_avals
 
     @property
     def out_info(self) -> Any:

@@ -114,7 +114,7 @@ class Wrapper:
             if id(entry) in self.known:
                 return
             self.known.add(id(entry))
-            if entry.donated or entry.statics or not entry.executable.short:
+            if entry.donated or entry.statics or entry.has_refs or not entry.executable.short:
                 return
             try:
                 branch = self._branch(entry, in_tree)

@@ -7,6 +7,7 @@ writes is thereby the order of the program text: ORDERING clauses 1 and 2 hold b
 """
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from fgrad.errors import LeakedTracerError, OrderingError, ShapeError
@@ -65,6 +66,13 @@ class Ref:
         self._alive()
         stack = stages()
         return Tracer(version_in(self, len(stack) - 1), self._aval.weak) if stack else self._array
+
+    def take(self) -> Any:
+        """The current version of a concrete Ref, for a call that overwrites it: a copy if somebody else holds it too."""
+        self._alive()
+        array = self._array
+        # two references are ours (the attribute and the local), one is getrefcount's argument
+        return array if sys.getrefcount(array) <= 3 else array.__copy__()
 
     def put(self, value: Any) -> None:
         """Make `value` (of the Ref's shape; cast to its dtype) the current contents."""
