@@ -33,6 +33,7 @@ from fgrad.lower.steps import (
 )
 from fgrad.lower.storage import place
 from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
 from fgrad.uop.program import Cond, Host, Program, Scan, While
@@ -44,6 +45,7 @@ class Context:
 
     limits: Limits
     hosts: list[Host] = field(default_factory=list)
+    host_avals: list[tuple[Aval, ...]] = field(default_factory=list)  # of the arguments of each
     unbounded: bool = False
     kernels: int = 0
 
@@ -200,6 +202,7 @@ class _Builder:
             case _:
                 assert u.op is Op.HOST, u.op
                 self.context.hosts.append(u.arg)
+                self.context.host_avals.append(tuple([Aval(s.dtype, s.shape) for s in u.src]))
                 reads = tuple([self.at[under(s)] for s in u.src])
                 step = HostStep(reads, self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)

@@ -5,7 +5,7 @@ The table `t` is described in `abi`. Every output is written into its own buffer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fgrad.lower.block import Context, build_block
 from fgrad.lower.complex import real_program
@@ -20,6 +20,7 @@ from fgrad.lower.micro.slots import Micro
 from fgrad.lower.show import show_kernel
 from fgrad.lower.steps import Block, CondStep, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import place
+from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host, Program
 
 __all__ = ["Limits", "Lowered", "lower"]
@@ -37,7 +38,7 @@ class Lowered:
     scratch_bytes of one worker
     workers_wanted whether any kernel is split into tasks
     work          estimated nanoseconds on one core
-    hosts         the callbacks, by the index that host calls pass
+    hosts         the callbacks, by the index that host calls pass; `host_avals` are their arguments'
     aliases       output -> parameter slot in whose memory it is left (donated ones only)
     unbounded     whether it may run for any length of time (WHILE)
     micro         modules of micro-kernels that the runtime table must hold
@@ -57,7 +58,7 @@ class Lowered:
     micro: tuple[Micro, ...]
     block: Block
     distinct: int = 0
-    notes: dict[str, object] = field(default_factory=dict)
+    host_avals: tuple[tuple[Aval, ...], ...] = ()
 
     def as_text(self) -> str:
         """The kernels, readable."""
@@ -97,7 +98,7 @@ def lower(
         any(k.tasks > 1 for k, _ in kernels), work,
         int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
         tuple(context.hosts), dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
-        len(set(names.values())),
+        len(set(names.values())), tuple(context.host_avals),
     )  # fmt: skip
 
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from fgrad.backends.cpu import workers
 from fgrad.backends.cpu.abi import CTL_BYTES, Ctl, Slot
-from fgrad.backends.cpu.code import Code, load_code, upgrade
+from fgrad.backends.cpu.code import Code, host_machine, load_code, upgrade
 from fgrad.backends.cpu.host_calls import host_handle
 from fgrad.backends.cpu.libc import as_function, ffi, words
-from fgrad.backends.cpu.llvm import host
 from fgrad.backends.cpu.micro import provide_micro
 from fgrad.backends.cpu.queue import Queue
 from fgrad.config import config
@@ -24,6 +23,7 @@ from fgrad.hw.pool import host_pool
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import Lowered, lower
 from fgrad.uop.program import Program
+from fgrad.uop.simplify import simplify_program
 
 QUEUED_WORK_NS = 1_000_000.0  # programs longer than this are queued, so that the caller goes on
 UPGRADE_LEVEL = 2
@@ -36,7 +36,7 @@ class Table:
 
     def __init__(self, executable: CpuExecutable) -> None:
         lowered = executable.lowered
-        count = Slot.ARGUMENTS + len(lowered.program.params) + len(lowered.program.outs)
+        count = Slot.ARGUMENTS + executable.arguments
         nbytes = CTL_BYTES + 8 * count
         scratch_bytes = (
             lowered.scratch_bytes * workers.lanes()
@@ -67,20 +67,21 @@ class CpuExecutable:
     """A compiled program. `native(table address)` is the one native call."""
 
     def __init__(
-        self, device: CpuDevice, lowered: Lowered, inline: frozenset[int], name: str
+        self, device: CpuDevice, lowered: Lowered, inline: frozenset[int], name: str, arguments: int
     ) -> None:
         self.device = device
         self.lowered = lowered
         self.name = name
         self.inline_params = inline
+        self.arguments = arguments
         self.aliases = lowered.aliases
         self.flops, self.bytes = lowered.flops, lowered.bytes
         self.kernel_count = len(lowered.kernels)
         self.arena_bytes = lowered.arena_bytes
-        self.host = host_handle(lowered.hosts)
+        self.host = host_handle(list(zip(lowered.hosts, lowered.host_avals, strict=True)))
         self.queued = lowered.unbounded or lowered.work > QUEUED_WORK_NS
         self.short = not self.queued and not lowered.hosts
-        provide_micro(lowered)
+        provide_micro(lowered.micro, device.limits)
         level = {"0": 0, "2": 2}.get(str(config.opt), 0)
         self.code: Code = load_code(lowered.ir, ["entry"], level)
         self.address = self.code.addresses["entry"]
@@ -104,7 +105,7 @@ class CpuExecutable:
 
     def idle_test(self, name: Any) -> str:
         """The condition, in generated code, under which the program may run inline."""
-        ring = name("ring", self.device.queue._words)
+        ring = name("ring", self.device.queue.words)
         completed, tail = self.device.idle_words
         return f"{ring}[{completed}] == {ring}[{tail}]"
 
@@ -151,8 +152,8 @@ class CpuDevice:
     def compile(
         self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
     ) -> CpuExecutable:
-        lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
-        return CpuExecutable(self, lowered, inline, name)
+        lowered = lower(simplify_program(program), self.limits, inline=inline, donated=donated, name=name)
+        return CpuExecutable(self, lowered, inline, name, len(program.params) + len(program.outs))
 
     def enqueue(self, executable: CpuExecutable, entry: Any) -> None:
         """Queue a filled table behind everything submitted."""
@@ -217,7 +218,7 @@ def failed(executable: CpuExecutable, error: int, where: int) -> Exception:
 
 def machine_limits() -> Limits:
     """What lowering must know of this machine."""
-    machine = host()
+    machine = host_machine()
     features = frozenset(machine.feature_names)
     vector = 64 if "avx512f" in features else 32 if "avx2" in features else 16
     return Limits(vector_bytes=vector, features=features, workers=workers.lanes())
