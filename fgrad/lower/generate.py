@@ -57,7 +57,8 @@ class Writer:
         self.copies: list[int] = [0]
         self.accs: dict[tuple[Acc, int], str] = {}
         self._folds: dict[int, frozenset[Acc]] = {}
-        self._wide_accs: set[Acc] = set()
+        self._wide_accs: set[Acc] = set()  # carried in lanes
+        self._across_accs: set[Acc] = set()  # whose lanes and copies are parts of one result
 
     def _word(self, i: int, kind: str) -> str:
         at = self.e.pointer("%f", i, "i64")
@@ -272,6 +273,8 @@ class Writer:
             start = (ev.wide if wide else ev.scalar).const(identity(acc.op, dtype), dtype)
             if wide:
                 self._wide_accs.add(acc)
+            if across:
+                self._across_accs.add(acc)
             for u in copies:
                 self.accs[acc, u] = start
         self.run(s.body)
@@ -325,7 +328,7 @@ class Writer:
             if mask is not None:
                 new = alu.select(mask, element(dtype), new, self.accs[key])
             self.accs[key] = new
-            if ev.open is not None or not wide:  # a running value, for PREFIX
+            if acc not in self._across_accs:  # a running value, for PREFIX
                 ev.bound[acc.node, u] = alu.rounded(new, acc.node.dtype), alu.lanes
 
     def _combined(self, s: Fold, a: Alu, dtype: DType, old: str) -> str:
@@ -356,6 +359,7 @@ class Writer:
         ev = self.ev
         dtype = s.node.dtype
         pointer = ev.scratch[s.scratch]
+        ev.kept.pop(s.node, None)  # the loop that writes it has several passes
         for u in self.copies:
             self._at(u)
             x = ev.value(s.node, s.index)
@@ -366,6 +370,8 @@ class Writer:
         ev = self.ev
         dtype = self.kernel.buffers[s.buffer].dtype
         pointer = ev.buffers[s.buffer]
+        if s.keep:
+            ev.kept.pop(s.value, None)
         for u in self.copies:
             self._at(u)
             x = ev.value(s.value, s.index, s.conds)
