@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fgrad.lower import views
 from fgrad.lower.contract_find import Axes, Contraction, element_of, find_axes, ranges_in
 from fgrad.lower.cost import tasks_for
 from fgrad.lower.graph import ELEMENTS
-from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges
+from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import (
     Acc,
     Buffer,
@@ -72,6 +72,8 @@ class Form:
     stores: tuple[Store, ...]
     a_view: tuple[UOp, Expr] | None
     b_view: tuple[UOp, Expr] | None
+    a_across: bool  # evaluate a, where it is no view, with lanes along k
+    b_across: bool
     straight: Expr | None
     plan: Plan
 
@@ -190,12 +192,16 @@ class _Builder:
         stores = tuple([self._store(u, number, root_index) for u, number in self.stored])
         a_view, a_access = self._view(a, index, a_conds, m, k)
         b_view, b_access = self._view(b, index, b_conds, n, k)
+        if a_access.generated:
+            a_access = replace(a_access, across=self._better_along_k(a, index, a_conds, m, k))
+        b_across = b_access.generated and self._better_along_k(b, index, b_conds, n, k)
         straight, ldc = self._straight(stores, m, n)
         machine = machine_of(self.limits)
         plan = make_plan(machine, self.element, *sizes, a_access, b_access, ldc)
         return Form(
             self.node, self.element, axes.product, a, b, index, a_conds, b_conds, batch, m, n, k,
-            (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view, straight, plan,
+            (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view,
+            a_access.across, b_across, straight, plan,
         )  # fmt: skip
 
     def _store(self, node: UOp, number: int, root_index: Index) -> Store:
@@ -233,6 +239,49 @@ class _Builder:
         if rest is None or (n[1] and column != 1) or (m[1] and row <= 0):
             return None, 0
         return rest, row or 1
+
+    def _better_along_k(self, u: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr) -> bool:
+        """Whether vectors along k read memory better than vectors along the panel."""
+        if not outer[1]:
+            return False
+        ranges, lanes = self.ranges, self.limits.vector_bytes // self.element.size
+        seen = self._accesses(u, index, conds)
+        scores = []
+        for e in (outer, k):
+            lane = ranges.range(lanes)
+            size = ranges.bounds(e)[1] // lanes + 1
+            vector = add(scale(ranges.range(max(size, 2)), lanes), lane)
+            score = 0
+            for x, is_condition in seen:
+                step = _lane_step(ranges, x, e[1][0][0], vector, lane[1][0][0])
+                if is_condition:
+                    score -= 100 if step is None else 0
+                else:
+                    score += -20 if step is None else {1: 10, 0: 1}.get(step, -10)
+            scores.append(score)
+        return scores[1] > scores[0]
+
+    def _accesses(self, u: UOp, index: Index, conds: tuple[Cond, ...]) -> list[tuple[Expr, bool]]:
+        """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a condition)."""
+        out: list[tuple[Expr, bool]] = [(c[0], True) for c in conds]
+        stack = [(u, index)]
+        seen = set(stack)
+        while stack:
+            u, index = stack.pop()
+            below = []
+            if self.is_leaf(u):
+                out.append((self.ranges.address(index, u.shape), False))
+            elif u.op in views.VIEWS:
+                source, inner, more = views.step(self.ranges, u, index)
+                out += [(c[0], True) for c in more]
+                below.append((source, inner))
+            elif u.op is not Op.IOTA:
+                below += [(s, index) for s in u.src]
+            for key in below:
+                if key not in seen:
+                    seen.add(key)
+                    stack.append(key)
+        return out
 
     # ---- kernels
     def _kernels(self, form: Form) -> Built:
@@ -384,6 +433,19 @@ def _stride(ranges: Ranges, address: Expr, t: int) -> int:
     """The smallest step that range `t` makes in `address`; large where it makes none."""
     found = [abs(c) for atom, c in address[1] if t in ranges.bases(atom)]
     return min(found, default=1 << 62)
+
+
+def _lane_step(ranges: Ranges, e: Expr, atom: int, vector: Expr, lane: int) -> int | None:
+    """The step of `e` from lane to lane where range `atom` runs over `vector`; None if irregular."""
+    if all(atom not in ranges.bases(t) for t, _ in e[1]):
+        return 0
+    step = 0
+    for t, c in ranges.recombine(ranges.substitute(e, {atom: vector}))[1]:
+        if t == lane:
+            step = c
+        elif lane in ranges.bases(t):
+            return None
+    return step
 
 
 def _strides(ranges: Ranges, e: Expr, x: Expr, y: Expr) -> tuple[int, int, Expr | None]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fgrad.lower import views
 from fgrad.lower.alu import element
 from fgrad.lower.contract_build import Form
 from fgrad.lower.emit import I64
 from fgrad.lower.generate import Writer
-from fgrad.lower.index import Cond, Expr, Index, Ranges, scale
+from fgrad.lower.index import Expr, scale
 from fgrad.lower.kernel import Call
 from fgrad.lower.lanes import VectorBinding
 from fgrad.lower.micro.driver import D
@@ -22,7 +21,6 @@ from fgrad.lower.micro.machine import Element
 from fgrad.lower.micro.slots import GEMM, GEMV, PACK_B, pack_slot
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
-from fgrad.uop.op import Op
 
 FRAME_RUNTIME = 2  # word of a kernel's frame
 _EPILOGUE = "ptr noalias %f, ptr noalias %tile, i64 %first, i64 %rows, i64 %j, i64 %batch"
@@ -262,11 +260,12 @@ def _factor(part: Writer, form: Form, columns: bool) -> str:
 
 
 def _pack(w: Writer, form: Form, columns: bool, name: str) -> str:
-    """Evaluates a factor into a panel: lanes along the panel, or along k and turned, whichever reads memory better."""
+    """Evaluates a factor into a panel: lanes along the panel or along k, as the form says."""
     part = _part(w, name, _PACK, form)
-    outer = form.n if columns else form.m
-    if outer[1] and _better_along_k(part, form, columns):
-        _pack_across(part, form, columns)
+    if columns and form.b_across:
+        _pack_across(part, form)
+    elif not columns and form.a_across:
+        _pack_rows(part, form)
     else:
         _pack_along(part, form, columns)
     return _finish(w, part, name)
@@ -310,128 +309,106 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
     _each(part, 0, "%k", step)
 
 
-def _pack_across(part: Writer, form: Form, columns: bool) -> None:
+def _blocks(part: Writer, form: Form, body: Callable[[I64, bool], None]) -> None:
+    """`body(number of a vector of k, whether lanes beyond the last k must be masked)` for k0 .. k0 + k - 1."""
+    e, lanes, depth = part.e, part.width, form.sizes[3]
+    if form.plan.one_block:
+        if depth // lanes:
+            _each(part, 0, depth // lanes, lambda q: body(q, False))
+        if depth % lanes:
+            body(depth // lanes, True)
+        return
+    first = e.value(f"udiv i64 %k0, {lanes}")
+    count = e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1))
+    _each(part, first, e.add(first, count), lambda q: body(q, depth % lanes != 0))
+
+
+def _vector_of_k(part: Writer, form: Form, columns: bool, q: I64, tail: bool) -> str:
+    """The factor at vector `q` of k; the range of the panel is bound."""
+    e, ev, lanes, depth = part.e, part.ev, part.width, form.sizes[3]
+    number = _held_range(part, -(-depth // lanes), q)
+    _in_lanes(part, form.k, scale(number, lanes), 0)
+    if tail:
+        ev.tail = _first_lanes(part, e.add(depth, e.mul(q, -lanes)), 0)
+    x = _factor(part, form, columns)
+    ev.open = ev.tail = None
+    return x
+
+
+def _local(part: Writer, form: Form, q: I64) -> I64:
+    """Vector `q` of k counted from k0."""
+    if form.plan.one_block:
+        return q
+    return part.e.add(q, part.e.mul(part.e.value(f"udiv i64 %k0, {part.width}"), -1))
+
+
+def _pack_rows(part: Writer, form: Form) -> None:
+    """A panel as `pack_rows` leaves it: row after row, so that what depends on the row is computed once."""
     e, ev, lanes = part.e, part.ev, part.width
-    outer, size, per, _, width = _panel_of(form, columns)
-    kind, bytes_ = form.element.llvm, form.element.size
-    depth = form.sizes[3]
-    turn = _function(part, pack_slot("turn", bytes_))
-    first = e.mul("%number", per)
-    one = form.plan.one_block
-    block0: I64 = 0 if one else e.value(f"udiv i64 %k0, {lanes}")
+    words = form.plan.words
+    kind, size, rows = form.element.llvm, form.element.size, words[D.ROWS]
+    first = e.mul("%number", rows)
+    valid = e.minimum(rows, e.add(form.sizes[1], e.mul(first, -1)))
+
+    def row(r: I64) -> None:
+        ev.memo.append({})
+        ev.position[form.m[1][0][0]] = e.add(first, r)
+
+        def vector(q: I64, tail: bool) -> None:
+            ev.memo.append({})
+            x = _vector_of_k(part, form, False, q, tail)
+            at = e.add(e.mul(_local(part, form, q), words[D.HEIGHT] * lanes), e.mul(r, lanes))
+            e.do(f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {size}")
+            ev.memo.pop()
+
+        _blocks(part, form, vector)
+        ev.memo.pop()
+
+    _each(part, 0, valid, row)
+
+
+def _pack_across(part: Writer, form: Form) -> None:
+    """A panel of B with lanes along k: square blocks of vectors, turned."""
+    e, ev, lanes = part.e, part.ev, part.width
+    width, columns = form.plan.words[D.WIDTH], form.sizes[2]
+    kind, size = form.element.llvm, form.element.size
+    turn = _function(part, pack_slot("turn", size))
+    first = e.mul("%number", width)
 
     def block(q: I64, tail: bool) -> None:
-        number = _held_range(part, -(-depth // lanes), q)
-
-        def row(r: I64) -> None:
+        def column(j: I64) -> None:
             ev.memo.append({})
-            at = e.add(first, r)
-            ev.position[outer[1][0][0]] = e.minimum(at, size - 1) if size % per else at
-            _in_lanes(part, form.k, scale(number, lanes), 0)
-            if tail:
-                ev.tail = _first_lanes(part, e.add(depth, e.mul(q, -lanes)), 0)
-            x = _factor(part, form, columns)
-            to = e.pointer("%block", e.mul(r, lanes), kind)
-            e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {bytes_}")
-            ev.open = ev.tail = None
+            at = e.add(first, j)
+            ev.position[form.n[1][0][0]] = e.minimum(at, columns - 1) if columns % width else at
+            x = _vector_of_k(part, form, True, q, tail)
+            to = e.pointer("%block", e.mul(j, lanes), kind)
+            e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {size}")
             ev.memo.pop()
 
         ev.memo.append({})
-        _each(part, 0, per, row)
-        local = e.add(q, e.mul(block0, -1))
+        _each(part, 0, width, column)
+        panel = e.mul(_local(part, form, q), lanes * width)
         for sub in range(width // lanes):
             source = e.pointer("%block", sub * lanes * lanes, kind)
-            to = e.pointer("%panel", e.add(e.mul(local, lanes * width), sub * lanes), kind)
+            to = e.pointer("%panel", e.add(panel, sub * lanes), kind)
             e.do(f"call void {turn}(ptr {source}, ptr {to}, i64 {width})")
         ev.memo.pop()
 
-    if one:
-        whole = depth // lanes
-        if whole:
-            _each(part, 0, whole, lambda q: block(q, False))
-        if depth % lanes:
-            block(whole, True)
-        return
-    stop = e.add(
-        block0, e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1))
-    )
-    _each(part, block0, stop, lambda q: block(q, depth % lanes != 0))
+    _blocks(part, form, block)
 
 
 def _line(w: Writer, form: Form, name: str) -> str:
     """void(ptr frame, ptr line, i64 batch): the vector of a matrix-vector product, neighbours in k together."""
     part = _part(w, name, "ptr noalias %f, ptr noalias %line, i64 %batch", form)
-    e, ev, lanes = part.e, part.ev, part.width
-    depth = form.sizes[3]
+    e, ev = part.e, part.ev
     kind = form.element.llvm
 
-    def block(q: I64, tail: bool) -> None:
+    def vector(q: I64, tail: bool) -> None:
         ev.memo.append({})
-        number = _held_range(part, -(-depth // lanes), q)
-        _in_lanes(part, form.k, scale(number, lanes), 0)
-        if tail:
-            ev.tail = _first_lanes(part, depth - depth // lanes * lanes, 0)
-        x = _factor(part, form, False)
-        to = e.pointer("%line", e.mul(q, lanes), kind)
+        x = _vector_of_k(part, form, False, q, tail)
+        to = e.pointer("%line", e.mul(q, part.width), kind)
         e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {form.element.size}")
-        ev.open = ev.tail = None
         ev.memo.pop()
 
-    if depth // lanes:
-        _each(part, 0, depth // lanes, lambda q: block(q, False))
-    if depth % lanes:
-        block(depth // lanes, True)
+    _blocks(part, form, vector)
     return _finish(w, part, name)
-
-
-# ---- which lanes read memory best
-def _better_along_k(part: Writer, form: Form, columns: bool) -> bool:
-    u = form.b if columns else form.a
-    conds = form.b_conds if columns else form.a_conds
-    outer, _, per, panels, _ = _panel_of(form, columns)
-    ranges = part.kernel.ranges
-    seen = list(_reads(part, u, form.index, conds))
-    scores = []
-    for e, quotient in (
-        (outer, scale(ranges.range(max(panels, 2)), per)),
-        (form.k, scale(ranges.range(max(-(-form.sizes[3] // part.width), 2)), part.width)),
-    ):
-        _in_lanes(part, e, quotient, 0)
-        score = 0
-        for x, is_condition in seen:
-            stride = part.ev.split(x)[1]
-            if is_condition:
-                score -= 100 if stride is None else 0
-            else:
-                score += {1: 10, 0: 1}.get(stride, -10) if stride is not None else -20
-        scores.append(score)
-    part.ev.open = None
-    return scores[1] > scores[0]
-
-
-def _reads(
-    part: Writer, u: UOp, index: Index, conds: tuple[Cond, ...]
-) -> Sequence[tuple[Expr, bool]]:
-    """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a condition)."""
-    ranges: Ranges = part.kernel.ranges
-    loads = part.kernel.loads
-    out: list[tuple[Expr, bool]] = [(c[0], True) for c in conds]
-    stack = [(u, index)]
-    seen = set(stack)
-    while stack:
-        u, index = stack.pop()
-        if u in loads:
-            out.append((ranges.address(index, u.shape), False))
-            continue
-        below = []
-        if u.op in views.VIEWS:
-            source, inner, more = views.step(ranges, u, index)
-            out += [(c[0], True) for c in more]
-            below.append((source, inner))
-        elif u.op is not Op.IOTA:
-            below += [(s, index) for s in u.src]
-        for key in below:
-            if key not in seen:
-                seen.add(key)
-                stack.append(key)
-    return out

@@ -40,7 +40,7 @@ class D(IntEnum):
     B_MODE = 14
     B_COLUMN = 15
     B_STEP = 16
-    PACK = 17  # slot of pack_along; pack_across and pack_any follow
+    PACK = 17  # slot of the first packing function
     PM = 18  # row panels of a unit
     PN = 19  # column panels of a unit
     UNITS_N = 20  # units side by side
@@ -59,14 +59,15 @@ WORDS = len(D)
 
 
 class Pack(IntEnum):
-    """How a panel comes about."""
+    """How a panel comes about. The first four are functions in the slots from D.PACK on."""
 
     ALONG = 0  # neighbours in the panel are neighbours in memory
     ACROSS = 1  # steps of k are neighbours in memory
     ANY = 2  # neither
-    GENERATED = 3  # by the program's own function
-    SHARED = 4  # all B panels were packed before, by `pack_b`
-    IN_PLACE = 5  # B is read where it is; its last panel, if not full, is packed
+    ROWS = 3  # A only: steps of k are neighbours in memory and stay so, for tile kernels that read rows
+    GENERATED = 4  # by the program's own function
+    SHARED = 5  # all B panels were packed before, by `pack_b`
+    IN_PLACE = 6  # B is read where it is; its last panel, if not full, is packed
 
 
 class _Driver(Text):
@@ -92,26 +93,12 @@ class _Driver(Text):
         def plain() -> None:
             first = self.mul(number, per)
             at = self.add(self.mul(first, pitch), self.mul(k0, step))
-            src, valid = self.bytes_at(source, at, size), self.min(per, self.sub(limit, first))
-            base = self.word(D.PACK)
-            call = (
-                "call void {}(ptr "
-                + f"{src}, ptr {panel}, i64 {k}, i64 {{}}, i64 {valid}, i64 {width}"
+            function = self.function(self.add(self.word(D.PACK), mode))
+            valid = self.min(per, self.sub(limit, first))
+            self.do(
+                f"call void {function}(ptr {self.bytes_at(source, at, size)}, ptr {panel}, i64 {k}, i64 {step}, "
+                f"i64 {pitch}, i64 {valid}, i64 {width})"
             )
-
-            def along() -> None:
-                self.do(call.format(self.function(base), step) + ")")
-
-            def across() -> None:
-                self.do(call.format(self.function(self.add(base, 1)), pitch) + ")")
-
-            def any_() -> None:
-                self.do(call.format(self.function(self.add(base, 2)), step) + f", i64 {pitch})")
-
-            def others() -> None:
-                self.branch(self.equal(mode, Pack.ACROSS), across, any_)
-
-            self.branch(self.equal(mode, Pack.ALONG), along, others)
 
         def own() -> None:
             self.do(

@@ -1,8 +1,9 @@
-"""pack: copies a strided block into a panel [k][width]. Only bits move, so one function serves 4 or 8 bytes.
+"""pack: copies a strided block into a panel [k][width]. Only bits move: one function serves 4 or 8 bytes.
 
-The three functions have one signature, void(ptr source, ptr panel, i64 k, i64 stride, i64 valid, i64 width), but
-for the last argument of `pack_any`. `valid` columns of the panel exist in the source; the others are filled with zeros, or
-with copies of the last one, and never reach a result.
+All have one signature: void(ptr source, ptr panel, i64 k, i64 step, i64 pitch, i64 valid, i64 width).
+`step` leads from one k to the next, `pitch` from one row or column of the panel to the next, in elements.
+`valid` columns of the panel exist in the source; the others are filled with zeros, with copies of the
+last one, or left as they are, and never reach a result.
 """
 
 from __future__ import annotations
@@ -13,19 +14,16 @@ from fgrad.lower.micro.text import Text
 UNROLL = 4
 
 
-def _args(*more: str) -> list[tuple[str, str]]:
-    return [
-        ("ptr", "source"),
-        ("ptr", "panel"),
-        *[("i64", n) for n in ("k", "stride", "valid", "width", *more)],
-    ]
+def _function(name: str) -> Text:
+    sizes = ("k", "step", "pitch", "valid", "width")
+    return Text(name, [("ptr", "source"), ("ptr", "panel"), *[("i64", n) for n in sizes]])
 
 
 def pack_along(machine: Machine, size: int) -> str:
-    """Neighbours in the panel are neighbours in the source; steps of k are `stride` apart."""
+    """Neighbours in the panel are neighbours in the source; steps of k are apart."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
-    f = Text(f"pack_along_{size}", _args())
+    f = _function(f"pack_along_{size}")
 
     def column(first: str) -> None:
         left = f.sub("%valid", first)
@@ -35,7 +33,7 @@ def pack_along(machine: Machine, size: int) -> str:
             def body(_: str, s: str, p: str) -> list[str]:
                 for _u in range(unroll):
                     f.store(vec, f.load(vec, s, size), p, size)
-                    s, p = f.at(s, kind, "%stride"), f.at(p, kind, "%width")
+                    s, p = f.at(s, kind, "%step"), f.at(p, kind, "%width")
                 return [s, p]
 
             return body
@@ -50,7 +48,7 @@ def pack_along(machine: Machine, size: int) -> str:
 
             def body(_: str, s: str, p: str) -> list[str]:
                 f.store(vec, masked_load(f, machine, size, s, mask), p, size)
-                return [f.at(s, kind, "%stride"), f.at(p, kind, "%width")]
+                return [f.at(s, kind, "%step"), f.at(p, kind, "%width")]
 
             f.loop(0, "%k", 1, [("ptr", source), ("ptr", panel)], body)
 
@@ -92,17 +90,17 @@ def transposed(f: Text, lanes: int, kind: str, rows: list[str]) -> list[str]:
 
 
 def pack_across(machine: Machine, size: int) -> str:
-    """Steps of k are neighbours in the source; neighbours in the panel are `stride` apart. Blocks turn in registers."""
+    """Steps of k are neighbours in the source; neighbours in the panel are apart. Blocks turn in registers."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
-    f = Text(f"pack_across_{size}", _args())
+    f = _function(f"pack_across_{size}")
     last = f.sub("%valid", 1)
 
     def block(first: str) -> list[str]:
         rows = []
         for r in range(lanes):
             row = f.min(f.add(first, r), last)  # columns that do not exist repeat the last one
-            rows.append(f.at("%source", kind, f.mul(row, "%stride")))
+            rows.append(f.at("%source", kind, f.mul(row, "%pitch")))
         panel = f.at("%panel", kind, first)
 
         def turn(k: str, mask: str | None) -> None:
@@ -147,12 +145,12 @@ def turn_block(machine: Machine, size: int) -> str:
 
 
 def pack_any(machine: Machine, size: int) -> str:
-    """Any strides: `stride` from step to step of k, the extra argument `pitch` from neighbour to neighbour."""
+    """Any strides, element by element."""
     kind = f"i{8 * size}"
-    f = Text(f"pack_any_{size}", _args("pitch"))
+    f = _function(f"pack_any_{size}")
 
     def step(k: str) -> None:
-        source = f.at("%source", kind, f.mul(k, "%stride"))
+        source = f.at("%source", kind, f.mul(k, "%step"))
         panel = f.at("%panel", kind, f.mul(k, "%width"))
 
         def copy(i: str) -> None:
@@ -167,4 +165,32 @@ def pack_any(machine: Machine, size: int) -> str:
         f.each("%valid", "%width", lambda i: f.store(kind, "0", f.at(panel, kind, i), size))
 
     f.each(0, "%k", step)
+    return f.done()
+
+
+def pack_rows(machine: Machine, size: int) -> str:
+    """Steps of k are neighbours in the source and in the panel: [k / lanes][width][lanes], one row after the other."""
+    lanes, kind = machine.lanes(size), f"i{8 * size}"
+    vec = f"<{lanes} x {kind}>"
+    f = _function(f"pack_rows_{size}")
+    whole = f.value(f"and i64 %k, {-lanes}")
+    block = f.mul("%width", lanes)
+
+    def row(r: str) -> None:
+        source = f.at("%source", kind, f.mul(r, "%pitch"))
+        panel = f.at("%panel", kind, f.mul(r, lanes))
+
+        def copy(k: str, to: str) -> list[str]:
+            f.store(vec, f.load(vec, f.at(source, kind, k), size), to, size)
+            return [f.at(to, kind, block)]
+
+        to = f.loop(0, whole, lanes, [("ptr", panel)], copy)[0]
+
+        def rest() -> None:
+            mask = f.mask(f.sub("%k", whole), lanes)
+            f.store(vec, masked_load(f, machine, size, f.at(source, kind, whole), mask), to, size)
+
+        f.branch(f.less(whole, "%k"), rest)
+
+    f.each(0, "%valid", row)
     return f.done()

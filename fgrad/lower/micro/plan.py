@@ -26,11 +26,15 @@ ALIGN = 64
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a factor lies in memory: a strided view (`outer` along rows or columns, `step` along k), or generated."""
+    """How a factor lies in memory: a strided view (`outer` along rows or columns, `step` along k), or generated.
+
+    across: a generated factor is better evaluated with lanes along k.
+    """
 
     outer: int = 0
     step: int = 0
     generated: bool = False
+    across: bool = False
 
     @property
     def mode(self) -> Pack:
@@ -70,7 +74,7 @@ class Plan:
     @property
     def one_block(self) -> bool:
         """Whether all of k is one block (then a generated pack function may rely on k0 = 0)."""
-        return self.words[D.BLOCKS] == 1
+        return self.words[D.BLOCKS] <= 1
 
 
 def make_plan(
@@ -114,6 +118,8 @@ def make_plan(
         pack_panels = -(-panels_n // pack_tasks)
         pack_tasks = -(-panels_n // pack_panels)
     height = machine.height(size)
+    a_mode = Pack.ROWS if a.mode is Pack.ACROSS else a.mode
+    by_rows = a_mode is Pack.ROWS or (a.generated and a.across)
     at = 0
     for word, length in (
         (
@@ -128,13 +134,13 @@ def make_plan(
         at += _round(length * size, ALIGN) + ALIGN
     words[D.KC], words[D.BLOCKS], words[D.ROWS], words[D.HEIGHT] = kc, blocks, rows, height
     words[D.TILE], words[D.TILE_LAST] = (
-        tile_slot(element, rows, vectors),
-        tile_slot(element, last, vectors),
+        tile_slot(element, rows, vectors, by_rows),
+        tile_slot(element, last, vectors, by_rows),
     )
-    words[D.A_MODE], words[D.B_MODE], words[D.PACK] = a.mode, b_mode, pack_slot("along", size)
+    words[D.A_MODE], words[D.B_MODE], words[D.PACK] = a_mode, b_mode, pack_slot("along", size)
     words[D.PM], words[D.PN], words[D.UNITS_N] = pm, pn, units_n
     words[D.PANELS_M], words[D.LDC] = panels_m, ldc
-    tiles = {Micro("tile", element=element, rows=r, vectors=vectors) for r in (rows, last)}
+    tiles = {Micro("tile", 0, element, r, vectors, by_rows) for r in (rows, last)}
     micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
     return Plan(
         tuple(words), units=units_m * units_n, rows=rows, vector_form=False, line_at=None, scratch=at, packed=packed,

@@ -12,22 +12,23 @@ from fgrad.lower.micro import driver, pack, tile, vector
 from fgrad.lower.micro.machine import Element, Machine
 
 FIRST = 16  # the runtime's own pointers come before
-LAST = 255
+LAST = 400
 
 GEMM = FIRST
 PACK_B = FIRST + 1
 GEMV = FIRST + 2
-_PACK = FIRST + 4  # 4 functions for 4 bytes, then for 8
-_VECTOR = FIRST + 12  # dot and axpy of each element
+_PACK = FIRST + 4  # five functions for 4 bytes, then for 8
+_VECTOR = FIRST + 20  # dot and axpy of each element
 _TILE = FIRST + 32
+_NAMES = ("along", "across", "any", "rows", "turn")  # the first four in the order of driver.Pack
 _TALLEST = 16
 
 Slot = int
 
 
 def pack_slot(which: str, size: int) -> Slot:
-    """Slot of the packing function "along", "across", "any" or "turn" for elements of `size` bytes."""
-    return _PACK + ("along", "across", "any", "turn").index(which) + (4 if size == 8 else 0)
+    """Slot of the packing function "along", "across", "any", "rows" or "turn" for elements of `size` bytes."""
+    return _PACK + _NAMES.index(which) + (8 if size == 8 else 0)
 
 
 def vector_slot(which: str, element: Element) -> Slot:
@@ -35,10 +36,10 @@ def vector_slot(which: str, element: Element) -> Slot:
     return _VECTOR + 2 * element + ("dot", "axpy").index(which)
 
 
-def tile_slot(element: Element, rows: int, vectors: int) -> Slot:
-    """Slot of the tile kernel of `rows` rows of `vectors` vectors."""
+def tile_slot(element: Element, rows: int, vectors: int, by_rows: bool) -> Slot:
+    """Slot of the tile kernel of `rows` rows of `vectors` vectors, for A panels as `pack_rows` leaves them or not."""
     assert 1 <= rows <= _TALLEST and 1 <= vectors <= 2
-    return _TILE + (element * 2 + vectors - 1) * _TALLEST + rows - 1
+    return _TILE + ((by_rows * 4 + element) * 2 + vectors - 1) * _TALLEST + rows - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Micro:
     element: Element = Element.F32
     rows: int = 0
     vectors: int = 0
+    by_rows: bool = False
 
 
 DRIVER = Micro("driver")
@@ -61,22 +63,15 @@ def micro_slots(key: Micro) -> tuple[tuple[str, Slot], ...]:
         case "driver":
             return (("gemm", GEMM), ("pack_b", PACK_B), ("gemv", GEMV))
         case "pack":
-            names = (
-                ("along", "pack_along"),
-                ("across", "pack_across"),
-                ("any", "pack_any"),
-                ("turn", "turn"),
-            )
-            return tuple(
-                [(f"{name}_{key.size}", pack_slot(which, key.size)) for which, name in names]
-            )
+            names = [(w, w if w == "turn" else f"pack_{w}") for w in _NAMES]
+            return tuple([(f"{name}_{key.size}", pack_slot(w, key.size)) for w, name in names])
         case "vector":
             return tuple(
                 [(f"{w}_{key.element.bits}", vector_slot(w, key.element)) for w in ("dot", "axpy")]
             )
         case "tile":
-            name = tile.tile_name(key.element, key.rows, key.vectors)
-            return ((name, tile_slot(key.element, key.rows, key.vectors)),)
+            name = tile.tile_name(key.element, key.rows, key.vectors, key.by_rows)
+            return ((name, tile_slot(key.element, key.rows, key.vectors, key.by_rows)),)
     raise ValueError(
         f"no module of micro-kernels is called {key.kind!r}; use driver, pack, vector or tile"
     )
@@ -92,12 +87,12 @@ def micro_ir(key: Micro, machine: Machine) -> tuple[str, tuple[tuple[str, Slot],
         case "driver":
             functions = [driver.gemm(), driver.pack_b(), driver.gemv()]
         case "pack":
-            makers = (pack.pack_along, pack.pack_across, pack.pack_any, pack.turn_block)
+            makers = (pack.pack_along, pack.pack_across, pack.pack_any, pack.pack_rows, pack.turn_block)
             functions = [make(machine, key.size) for make in makers]
         case "vector":
             functions = [vector.dot(machine, key.element), vector.axpy(machine, key.element)]
         case _:
-            functions = [tile.tile(machine, key.element, key.rows, key.vectors)]
+            functions = [tile.tile(machine, key.element, key.rows, key.vectors, key.by_rows)]
     text = "\n".join(functions)
     declared = _declarations(text, machine)
     width = 8 * machine.vector

@@ -139,10 +139,11 @@ def test_every_function_has_its_own_slot() -> None:
     keys = [Micro("driver"), Micro("pack", 4), Micro("pack", 8)]
     keys += [Micro("vector", element=e) for e in Element]
     keys += [
-        Micro("tile", element=e, rows=r, vectors=v)
+        Micro("tile", 0, e, r, v, by_rows)
         for e in Element
         for r in range(1, 17)
         for v in (1, 2)
+        for by_rows in (False, True)
     ]
     slots = [slot for key in keys for _, slot in micro_slots(key)]
     assert len(set(slots)) == len(slots)
