@@ -21,10 +21,10 @@ from fgrad.backends.cpu.codemem import Arena
 from fgrad.backends.cpu.diskcache import DiskCache, content_key
 from fgrad.backends.cpu.elf import Image, link
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import IS_LINUX
 from fgrad.backends.cpu.llvm import Host, compile_ir, host
 from fgrad.config import config
 from fgrad.errors import CompileError, LinkError
+from fgrad.hw.libc import IS_LINUX
 
 _FORMAT = 1  # grows when the meaning of an image changes
 _SETTINGS = "pic small disable-lsr"

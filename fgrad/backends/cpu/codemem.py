@@ -18,7 +18,7 @@ from typing import Any
 
 from fgrad.backends.cpu.elf import Image
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import (
+from fgrad.hw.libc import (
     EXECUTE,
     IS_LINUX,
     PAGE,

@@ -13,12 +13,12 @@ from fgrad.backends.cpu import workers
 from fgrad.backends.cpu.abi import CTL_BYTES, Ctl, Slot
 from fgrad.backends.cpu.code import Code, host_machine, load_code, upgrade
 from fgrad.backends.cpu.host_calls import host_handle
-from fgrad.backends.cpu.libc import as_function, ffi, words
 from fgrad.backends.cpu.micro import provide_micro
 from fgrad.backends.cpu.queue import Queue
 from fgrad.config import config
 from fgrad.errors import CallbackFailedError, CancelledError, DeviceError, OutOfBoundsError
 from fgrad.hw.device import register_device
+from fgrad.hw.libc import as_function, ffi, words
 from fgrad.hw.pool import host_pool
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import Lowered, lower

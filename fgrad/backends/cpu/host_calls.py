@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.backends.cpu.abi import Runtime
-from fgrad.backends.cpu.libc import ffi, words
 from fgrad.backends.cpu.native import native
+from fgrad.hw.libc import ffi, words
 from fgrad.hw.window import window
 from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host

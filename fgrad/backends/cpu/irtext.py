@@ -5,7 +5,7 @@ import signal
 from enum import IntEnum
 
 from fgrad.backends.cpu.abi import Os, Runtime
-from fgrad.backends.cpu.libc import IS_LINUX
+from fgrad.hw.libc import IS_LINUX
 
 MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(
     platform.machine().lower(), platform.machine().lower()

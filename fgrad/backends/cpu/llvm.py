@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fgrad.backends.cpu.forks import fork_safe_lock
-from fgrad.backends.cpu.libc import as_function, ffi
 from fgrad.errors import CompileError
+from fgrad.hw.libc import as_function, ffi
 
 LEVELS = (0, 2)
 # inline assembly and scalable vectors end the process inside LLVM, so they never get there

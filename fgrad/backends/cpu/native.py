@@ -11,10 +11,10 @@ from fgrad.backends.cpu.abi import RUNTIME_SLOTS, Os, Runtime
 from fgrad.backends.cpu.code import Code, load_code
 from fgrad.backends.cpu.forks import fork_safe_lock
 from fgrad.backends.cpu.irtext import HAS_FUTEX, METADATA, primitives
-from fgrad.backends.cpu.libc import PAGE, address_of, as_function, raw_block, words
 from fgrad.backends.cpu.memory_ir import memory_ir
 from fgrad.backends.cpu.pool_ir import POOL_BYTES, pool_ir
 from fgrad.backends.cpu.ring_ir import ring_ir
+from fgrad.hw.libc import PAGE, address_of, as_function, raw_block, words
 
 _SIGNATURES = {
     "pfor": "void(*)(intptr_t, intptr_t, intptr_t, int64_t)",

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import PAGE, ffi, raw_block, words
 from fgrad.backends.cpu.native import Native, native
 from fgrad.backends.cpu.ring_ir import CELL_BYTES, LOG_BYTES, LOG_ENTRIES, Cell, Ring
 from fgrad.backends.cpu.workers import NativeThread, spin_rounds, wait_for_word
 from fgrad.errors import DeviceError, ForkedDeviceError
+from fgrad.hw.libc import PAGE, ffi, raw_block, words
 
 _SLICE_NS = 50_000_000  # a native wait is left this often, to let Python look for signals
 _STOP_SECONDS = 2.0

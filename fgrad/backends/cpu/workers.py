@@ -12,11 +12,11 @@ import warnings
 
 from fgrad.backends.cpu.abi import Os, Runtime
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.libc import PAGE, address_of, as_function, raw_block, words
 from fgrad.backends.cpu.native import Native, native
 from fgrad.backends.cpu.pool_ir import MAX_PLACED, MAX_WORKERS, POOL_BYTES, Pool
 from fgrad.config import config
 from fgrad.errors import DeviceError
+from fgrad.hw.libc import PAGE, address_of, as_function, raw_block, words
 
 SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs as much
 _STOP_SECONDS = 2.0

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from fgrad.backends.cpu.code import Code, load_code
-from fgrad.backends.cpu.libc import as_function, raw_block, words
 from fgrad.backends.cpu.native import Native, load_native
 from fgrad.backends.cpu.workers import WorkerPool
+from fgrad.hw.libc import as_function, raw_block, words
 
 ROOT = Path(__file__).parents[3]
 M = (1 << 64) - 1

@@ -9,9 +9,9 @@ import pytest
 from fgrad.backends.cpu import code as code_module
 from fgrad.backends.cpu import llvm
 from fgrad.backends.cpu.code import Code, arena, load_code, upgrade, upgrades_pending
-from fgrad.backends.cpu.libc import as_function
 from fgrad.config import config
 from fgrad.errors import CompileError, LinkError
+from fgrad.hw.libc import as_function
 
 
 def text_of(value: int) -> str:

@@ -7,8 +7,8 @@ import pytest
 from fgrad.backends.cpu import codemem
 from fgrad.backends.cpu.codemem import Arena
 from fgrad.backends.cpu.elf import Image, link
-from fgrad.backends.cpu.libc import EXECUTE, PAGE, WRITE, as_function, mprotect
 from fgrad.backends.cpu.llvm import compile_ir
+from fgrad.hw.libc import EXECUTE, PAGE, WRITE, as_function, mprotect
 
 
 def image_of(value: int) -> Image:
@@ -64,7 +64,7 @@ def test_a_call_of_freed_code_faults(in_child):
     done = in_child("""
         from fgrad.backends.cpu.codemem import Arena
         from fgrad.backends.cpu.elf import link
-        from fgrad.backends.cpu.libc import as_function
+        from fgrad.hw.libc import as_function
         from fgrad.backends.cpu.llvm import compile_ir
         arena = Arena()
         image = link(compile_ir("define i64 @e() nounwind { ret i64 1 }"))
@@ -112,7 +112,7 @@ def test_a_forked_child_keeps_its_code_when_the_parent_reuses_the_pages(in_child
         import os
         from fgrad.backends.cpu.codemem import Arena
         from fgrad.backends.cpu.elf import link
-        from fgrad.backends.cpu.libc import as_function
+        from fgrad.hw.libc import as_function
         from fgrad.backends.cpu.llvm import compile_ir
         one, two = (link(compile_ir(f"define i64 @e() nounwind {{ ret i64 {v} }}")) for v in (1, 2))
         arena = Arena()

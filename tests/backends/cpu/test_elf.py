@@ -8,9 +8,9 @@ import pytest
 
 from fgrad.backends.cpu.codemem import Arena
 from fgrad.backends.cpu.elf import Image, link
-from fgrad.backends.cpu.libc import as_function
 from fgrad.backends.cpu.llvm import compile_ir, host
 from fgrad.errors import CompileError, LinkError
+from fgrad.hw.libc import as_function
 
 
 def emit(text, triple=None, cpu="", features="", reloc="pic", codemodel="small"):

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from fgrad.backends.cpu.abi import Error
-from fgrad.backends.cpu.libc import ffi, raw_block, words
 from fgrad.backends.cpu.queue import Failure, Queue
 from fgrad.backends.cpu.ring_ir import Ring
 from fgrad.errors import DeviceError
+from fgrad.hw.libc import ffi, raw_block, words
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ CHILD = """
     import os, random, signal, threading, time
     from fgrad.backends.cpu import workers
     from fgrad.backends.cpu.code import load_code
-    from fgrad.backends.cpu.libc import raw_block, words
+    from fgrad.hw.libc import raw_block, words
     from fgrad.backends.cpu.queue import Queue
     from fgrad.errors import ForkedDeviceError
     def table(*arguments):

@@ -10,10 +10,10 @@ import pytest
 
 from fgrad.backends.cpu import workers
 from fgrad.backends.cpu.abi import Runtime
-from fgrad.backends.cpu.libc import raw_block, words
 from fgrad.backends.cpu.native import load_native, native, provide
 from fgrad.backends.cpu.pool_ir import MAX_PLACED, Pool
 from fgrad.backends.cpu.workers import WorkerPool
+from fgrad.hw.libc import raw_block, words
 
 
 def run_loops(runtime, tasks, calls, seed=0):
@@ -208,7 +208,7 @@ def test_forked_children_have_workers_of_their_own(in_child, tasks_text):
         import os
         from fgrad.backends.cpu import workers
         from fgrad.backends.cpu.code import load_code
-        from fgrad.backends.cpu.libc import raw_block, words
+        from fgrad.hw.libc import raw_block, words
         from fgrad.backends.cpu.native import native
         os.environ["FGRAD_THREADS"] = "3"
         tasks, table = load_code({tasks_text!r}, level=2), workers.start()
@@ -251,7 +251,7 @@ def test_a_containers_quota_lowers_the_number_of_cores(monkeypatch, tmp_path):
 def test_memory_loops_and_clock(runtime):
     r = random.Random(0)
     source, target = raw_block(8192), raw_block(8192)
-    from fgrad.backends.cpu.libc import ffi
+    from fgrad.hw.libc import ffi
 
     for _ in range(200):
         size, a, b = r.choice((0, 1, 7, 63, 64, 65, 1000, 3000)), r.randrange(99), r.randrange(99)

@@ -16,8 +16,8 @@ from fgrad.errors import DeviceMissingError
 
 if sys.platform == "win32":
     raise DeviceMissingError(
-        "the native CPU device needs a POSIX system (pthread_create, mmap); "
-        "use the interpreting device: FGRAD_DEVICE=PYTHON"
+        "fgrad maps its memory and makes its threads by mmap and pthread_create; it needs a POSIX "
+        "system, such as the Windows Subsystem for Linux"
     )
 
 ffi = FFI()
