@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fgrad.lower import contract
-from fgrad.lower.graph import OPAQUE, under
+from fgrad.lower.graph import ELEMENTS, OPAQUE, under
 from fgrad.lower.kernel import Buffer, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_below
@@ -72,12 +72,12 @@ class _Builder:
             self.at[p] = block.memory(Home.PARAM, p.dtype, p.size * p.dtype.itemsize, slot)
             block.params.append(self.at[p])
         outs = prepare(program.outs)
-        parts = partition(outs)
+        parts = partition([o for o in outs if o.size])
         self.gets = {(u.src[0], u.arg): u for u in toposort(outs) if u.op is Op.GET}
         self.claimed: dict[UOp, int] = {}  # node that is computed straight into an output
         for j, o in enumerate(outs):
             t = under(o)
-            if t.op is not Op.PARAM and t not in self.claimed:
+            if o.size and t.op is not Op.PARAM and t not in self.claimed:
                 self.claimed[t] = j
         for c in parts.clusters:
             self._cluster(c, parts)
@@ -138,7 +138,10 @@ class _Builder:
         def is_leaf(u: UOp) -> bool:
             if u in own:
                 return False
-            return u.op in (Op.PARAM, Op.GET) or u in parts.stored or u.op in OPAQUE
+            if u.op in (Op.PARAM, Op.GET) or u.op in OPAQUE:
+                return True
+            # stored views are for those that need them in memory; others look through them
+            return u in parts.stored and (u.op in ELEMENTS or u.op is Op.REDUCE)
 
         stores = [u for u in c.nodes if u in parts.stored]
         name = self.context.name
@@ -191,7 +194,7 @@ class _Builder:
                 self._update(u, is_leaf)
             case Op.SORT:
                 kernel = build_sort(name("sort"), u, limits)
-                sources = [self.at[under(s)] for s in u.src]
+                sources = self._operands(u)
                 self._step(kernel, (*sources, *self._results(u)))
             case Op.SCAN:
                 self._scan(u)
@@ -203,8 +206,7 @@ class _Builder:
                 assert u.op is Op.HOST, u.op
                 self.context.hosts.append(u.arg)
                 self.context.host_avals.append(tuple([Aval(s.dtype, s.shape) for s in u.src]))
-                reads = tuple([self.at[under(s)] for s in u.src])
-                step = HostStep(reads, self._results(u), call=len(self.context.hosts) - 1)
+                step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)
 
     def _update(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
@@ -222,6 +224,11 @@ class _Builder:
 
     # ---- control flow
     def _operands(self, u: UOp) -> tuple[int, ...]:
+        """Memories of an op's sources; of arrays without elements: any."""
+        for s in u.src:
+            t = under(s)
+            if t not in self.at and t.size == 0:
+                self.at[t] = self.block.memory(Home.TEMP, t.dtype, 0)
         return tuple([self.at[under(s)] for s in u.src])
 
     def _scan(self, u: UOp) -> None:

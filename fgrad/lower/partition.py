@@ -88,6 +88,7 @@ class _Partitioner:
         self.outs = outs
         nodes = toposort(outs)
         self.order = {u: i for i, u in enumerate(nodes)}
+        nodes = [u for u in nodes if isinstance(u.dtype, tuple) or u.size]
         self.required: set[UOp] = set()  # in memory as they are: outputs, operands of opaque ops
         for o in outs:
             self.required.add(under(o))
@@ -140,7 +141,7 @@ class _Partitioner:
             if u.op in OPAQUE:
                 for s in opaque_operands(u):
                     p = self._producer(under(s))
-                    if p.op not in (Op.CONST, Op.IOTA) or p in self.required:
+                    if (p.op not in (Op.CONST, Op.IOTA) or p in self.required) and s.size:
                         found.append(Edge(p, Way.REPEATED))
                 sources = [s for s in u.src if s not in opaque_operands(u)]
             for s in sources:

@@ -60,14 +60,14 @@ class _Rows:
         stack = list(self.stores)
         while stack:
             u = stack.pop()
-            if u in seen or (self.is_leaf(u) and u not in self.stores):
+            if u in seen or self.is_leaf(u):
                 continue
             seen.add(u)
             stack += u.src
         return [u for u in cluster.nodes if u in own and u in seen]
 
     def _stop(self, u: UOp) -> bool:
-        return u in self.reduce_set or (self.is_leaf(u) and u not in self._own_stores)
+        return u in self.reduce_set or self.is_leaf(u)
 
     def is_full(self, u: UOp) -> bool:
         """Whether a node has the full shape (is no row value)."""
@@ -92,7 +92,7 @@ class _Rows:
         for u in [*self.stores, *[r.src[0] for r in self.reduces]]:
             if u in self.reduce_set:
                 continue
-            found, other = leaves(self.ranges, u, self.index(u), self._stop_at(u))
+            found, other = leaves(self.ranges, u, self.index(u), self._stop)
             addresses += [e for x, e, _ in found if x not in self.reduce_set]
             others += other
         self.addresses = addresses
@@ -113,9 +113,6 @@ class _Rows:
                 groups.remove(right)
                 next(g for g in groups if i in g).extend(right)
         return groups
-
-    def _stop_at(self, root: UOp) -> Callable[[UOp], bool]:
-        return lambda u: u is not root and self._stop(u)
 
     # ---- building
     def build(self) -> Built:
@@ -162,7 +159,7 @@ class _Rows:
                 if u in done:
                     stack.pop()
                     continue
-                if u not in self._own_stores and self.is_leaf(u):
+                if self.is_leaf(u):
                     done[u] = 0
                     continue
                 missing = [s for s in u.src if s not in done]
@@ -186,13 +183,13 @@ class _Rows:
                 if p in at:
                     continue
                 at.add(p)
-                if u in self.reduce_set or (self.is_leaf(u) and u is not root):
+                if self._stop(u):
                     continue
                 stack += u.src
         return out
 
     def _leaf_nodes(self) -> list[UOp]:
-        return [u for u in self.visits if self.is_leaf(u) and u not in self._own_stores]
+        return [u for u in self.visits if self.is_leaf(u)]
 
     @property
     def instructions(self) -> int:
