@@ -21,13 +21,20 @@ from fgrad.uop.node import UOp
 
 
 class Sig:
-    """aval and device of a concrete array, interned. `free` is the free list of its buffers, `put` returns one."""
+    """aval and device of a concrete array, interned. `free` is the free list of its buffers, `put` returns one.
 
-    __slots__ = ("aval", "device", "nbytes", "free", "put")
+    `exported` is the Sig of the same arrays once NumPy or another library holds a view of them: such a buffer must not
+    be reused when the array is donated. `key` is the same for both.
+    """
 
-    def __init__(self, aval: Aval, device: Any) -> None:
+    __slots__ = ("aval", "device", "nbytes", "free", "put", "key", "is_exported", "exported")
+
+    def __init__(self, aval: Aval, device: Any, plain: Sig | None = None) -> None:
         self.aval = aval
         self.device = device
+        self.key = plain or self
+        self.is_exported = plain is not None
+        self.exported = self if plain is not None else Sig(aval, device, self)
         self.nbytes = aval.nbytes
         self.free: list[int] = device.pool.free_list(self.nbytes)
         self.put = self.free.append
@@ -57,19 +64,22 @@ def sig_of(aval: Aval, device: Any = None) -> Sig:
     return sig
 
 
-class _Gone:
-    """The sig of an array that was donated: fails every guard, returns no buffer."""
+class Gone:
+    """The sig of an array that was donated: it fails every guard.
 
-    __slots__ = ("by",)
+    put   returns the buffer when the array dies; nobody does where the call took it over
+    """
 
-    def __init__(self, by: str) -> None:
+    __slots__ = ("by", "put")
+
+    def __init__(self, by: str, put: Any = None) -> None:
         self.by = by
-
-    def put(self, address: int) -> None:
-        """The buffer belongs to somebody else now."""
+        self.put = put or (lambda address: None)
 
     def __getattr__(self, name: str) -> Any:
-        raise DonatedError(f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it")
+        raise DonatedError(
+            f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it"
+        )
 
 
 class DeviceArray(Array):
@@ -112,10 +122,11 @@ class DeviceArray(Array):
 
     def is_deleted(self) -> bool:
         """Whether the array was donated."""
-        return type(self.sig) is _Gone
+        return type(self.sig) is Gone
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         view = self.concrete()
+        self.sig = self.sig.exported
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
                 raise ValueError(f"a {view.dtype} array cannot become {np.dtype(dtype)} without a copy")
@@ -147,8 +158,9 @@ def _rebuild(data: Any, weak: bool) -> DeviceArray:
 
 
 def donate(array: DeviceArray, by: str) -> None:
-    """Mark `array` as given away: its buffer is not returned, and using it raises DonatedError."""
-    array.sig = _Gone(by)
+    """Mark `array` as given away: using it raises DonatedError, and its buffer is somebody else's."""
+    array.sig = Gone(by)
+    array.addr = None  # type: ignore[assignment]  # generated code that captured the array must fail to pack it
 
 
 def empty(dtype: DType, shape: tuple[int, ...], weak: bool = False, device: Any = None) -> DeviceArray:

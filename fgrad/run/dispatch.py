@@ -18,7 +18,7 @@ import numpy as np
 from fgrad.config import config
 from fgrad.errors import DonatedError, LeakedTracerError
 from fgrad.hw.device import get_device
-from fgrad.run.array import DeviceArray, Sig, donate, from_host, sig_of
+from fgrad.run.array import DeviceArray, Gone, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref
@@ -86,6 +86,7 @@ class Entry:
     donated: frozenset[int]
     statics: Any
     leaf_sigs: list[Sig | None]
+    given: frozenset[int]  # parameters of the program whose memory it may take
 
     @property
     def captured(self) -> list[DeviceArray]:
@@ -103,7 +104,7 @@ class Entry:
 def kind_of(leaf: Any, leaves: Sequence[Any]) -> Any:
     """What of a leaf is part of the key."""
     if isinstance(leaf, DeviceArray):
-        return leaf.sig
+        return leaf.sig.key
     if isinstance(leaf, Ref):
         return ("ref", leaf.aval, next(i for i, x in enumerate(leaves) if x is leaf))
     return scalar_aval(leaf)
@@ -162,7 +163,7 @@ class Dispatcher:
 
     def entry(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """The entry for these concrete leaves, compiled now if it is new."""
-        kinds = tuple([x.sig if type(x) is DeviceArray else kind_of(x, leaves) for x in leaves])
+        kinds = tuple([x.sig.key if type(x) is DeviceArray else kind_of(x, leaves) for x in leaves])
         key = (in_tree, kinds, statics, donated, config.version)
         entry = self.entries.get(key)
         if entry is None:
@@ -233,26 +234,33 @@ class Dispatcher:
         sigs = [sig_of(a, device) for a in traced.out_avals]
         finals = [sig_of(Aval(o.dtype, o.shape), device) for o in traced.program.outs[n:]]
         leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
-        return Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs)
+        return Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
 
     def call(self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()) -> Any:
         """Run the function on `leaves`."""
         leaves = self.concrete_leaves(leaves, in_tree)
         return self.run(self.entry(leaves, in_tree, statics, donated), leaves)
 
+    def _owned(self, x: DeviceArray, i: int, leaves: Sequence[Any]) -> DeviceArray:
+        """The array to donate for leaf `i`: itself, or a copy where its memory must not change."""
+        if any(y is x for j, y in enumerate(leaves) if j != i):
+            raise ValueError(f"{self.name} got one array twice, once as a donated argument; pass a copy")
+        return x.__copy__() if x.sig.is_exported else x
+
     def run(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         """One native call on concrete leaves."""
         traced = entry.traced
         words: list[int] = []
         sources: list[Any] = []  # the array behind each word, None for a number
-        for x, aval in zip(leaves, entry.avals, strict=True):
+        for i, (x, aval) in enumerate(zip(leaves, entry.avals, strict=True)):
             if isinstance(x, DeviceArray):
+                if i in entry.donated:
+                    x = self._owned(x, i, leaves)
                 words.append(x.addr)
                 sources.append(x)
             elif not isinstance(x, Ref):
                 words.append(scalar_word(x, aval.dtype))
                 sources.append(None)
-        first = len(sources)
         refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
         for i, ref in enumerate(refs):
             sources.append(ref.take() if i in traced.finals else ref.get())
@@ -268,12 +276,14 @@ class Dispatcher:
             for i, s in enumerate([*entry.out_sigs, *entry.final_sigs])
         ]
         words.extend([o.addr for o in outs])
-        given = {i: leaves[i] for i in entry.donated}
-        given |= {-1 - i: sources[first + i] for i in traced.finals}
-        for x in given.values():
-            if not any(x is sources[j] for j in taken):
+        given = {number: x for number, x in enumerate(sources) if number in entry.given}
+        for number, x in given.items():
+            if number not in taken:
                 x.sig.put(x.addr)
             donate(x, self.name)
+        for i in entry.donated:
+            if not leaves[i].is_deleted():  # a view of it is held elsewhere: a copy was donated, the memory stays
+                leaves[i].sig = Gone(self.name, leaves[i].sig.put)
         entry.executable.call(words)
         n = len(entry.out_sigs)
         for i, out in zip(traced.finals, outs[n:], strict=True):

@@ -13,12 +13,16 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fgrad.run.dispatch import Dispatcher
+from fgrad.run.array import DeviceArray
+from fgrad.run.dispatch import Dispatcher, Entry
+from fgrad.run.wrapper import FALL_THROUGH, NoShortPath, idle_tests, leaf_test, short_call
 from fgrad.trace import tree
-from fgrad.trace.stage import stages
+from fgrad.trace.stage import open_stages, stages
 
 F = TypeVar("F", bound=Callable[..., Any])
-_UNSET = inspect.Parameter.empty
+_NONE: frozenset[int] = frozenset()
+_PLAIN = (int, float, bool, str, type(None))  # static values that a shortcut may have in its key
+MAX_SHORTCUTS = 512  # of one function; further signatures take the general path
 
 
 def freeze(x: Any) -> Any:
@@ -65,10 +69,21 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
             return run
 
         dispatcher = Dispatcher(make, body.__name__)
+        shortcuts = Shortcuts(body.__name__)
+        known = shortcuts.known
+        fixed_at = tuple([n in static_names for n in names]) if not variadic else ()
 
         @wraps(body)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if stages():
+            if not open_stages:
+                try:
+                    key = tuple([a.sig if a.__class__ is DeviceArray else a.__class__ for a in args])
+                    if kwargs:
+                        key += tuple([(k, v.__class__, v) for k, v in kwargs.items()])
+                    return known[key](*args)
+                except FALL_THROUGH:
+                    pass
+            elif stages():
                 return body(*args, **kwargs)
             bound = signature.bind(*args, **kwargs).arguments
             fixed = []
@@ -83,7 +98,12 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                 hash(statics := (body.__name__, tuple(fixed)))
             except TypeError:
                 statics = (body.__name__, tuple([(n, freeze(v)) for n, v in fixed]))
-            return dispatcher.call(leaves, in_tree, _typed(statics))
+            leaves = dispatcher.concrete_leaves(leaves, in_tree)
+            entry = dispatcher.entry(leaves, in_tree, _Typed(statics), _NONE)
+            if len(leaves) == len(args) and not any(fixed_at[: len(args)]) and set(kwargs) <= static_names:
+                by_leaf = sorted(range(len(args)), key=names.__getitem__)  # trees order dictionaries by key
+                shortcuts.learn(entry, args, kwargs, by_leaf)
+            return dispatcher.run(entry, leaves)
 
         wrapper.dispatcher = dispatcher  # type: ignore[attr-defined]
         return cast(F, wrapper)
@@ -106,5 +126,35 @@ def _types(x: Any) -> Any:
     return tuple([_types(y) for y in x]) if isinstance(x, tuple) else type(x)
 
 
-def _typed(statics: tuple[Any, ...]) -> _Typed:
-    return _Typed(statics)
+class Shortcuts:
+    """Generated code for calls whose positional arguments are all arrays and numbers, by their sigs and classes."""
+
+    def __init__(self, name: str) -> None:
+        self.known: dict[Any, Callable[..., Any]] = {}
+        self.name = name
+        self.scope: dict[str, Any] = {"_Array": DeviceArray}
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        name = f"_{prefix}{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def learn(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], by_leaf: Sequence[int]) -> None:
+        """Generate the code for calls like this one; leaf i of `entry` is args[by_leaf[i]]."""
+        if not entry.executable.short or len(self.known) >= MAX_SHORTCUTS:
+            return
+        if any(type(v) not in _PLAIN for v in kwargs.values()):
+            return
+        try:
+            key: Any = tuple([a.sig if type(a) is DeviceArray else type(a) for a in args])
+            tests = [leaf_test(entry, i, self._bind) for i in range(len(args))]
+            conditions = [t.replace("LEAF", f"_a{by_leaf[i]}") for i, (t, _) in enumerate(tests)]
+            conditions += idle_tests(entry, self._bind)
+            lines = [f"if not ({' and '.join(conditions) or 'True'}): raise KeyError"]
+            lines += short_call(entry, [w for _, w in tests], self._bind)
+        except NoShortPath:
+            return
+        parameters = ", ".join(f"_a{i}" for i in range(len(args)))
+        text = f"def short({parameters}):\n" + "\n".join(f"    {line}" for line in lines)
+        exec(compile(text, f"<fgrad {self.name}>", "exec"), self.scope)
+        self.known[key + tuple([(k, type(v), v) for k, v in kwargs.items()]) if kwargs else key] = self.scope["short"]

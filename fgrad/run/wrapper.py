@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 
-from fgrad.run.array import DeviceArray
+from fgrad.run.array import DeviceArray, Gone
 from fgrad.run.dispatch import Entry
 from fgrad.trace import tree
 from fgrad.trace.stage import open_stages
@@ -26,7 +26,11 @@ _FORMATS = {dt.float32: "f4x", dt.float64: "d", dt.int64: "q", dt.bool_: "?7x"}
 _CLASSES = {dt.float32: float, dt.float64: float, dt.int64: int, dt.bool_: bool}
 
 
-class _NoShortPath(Exception):
+FALL_THROUGH = (AttributeError, KeyError, IndexError, TypeError, struct.error)
+"""What the checks of generated code may raise on arguments they do not know."""
+
+
+class NoShortPath(Exception):
     """This signature stays on the general path."""
 
 
@@ -71,8 +75,7 @@ class Wrapper:
         self.known: set[int] = set()
         self.lock = threading.Lock()
         self.names: dict[str, Any] = {
-            "_general": general, "_Array": DeviceArray, "_open": open_stages,
-            "_errors": (AttributeError, KeyError, IndexError, TypeError, struct.error),
+            "_general": general, "_Array": DeviceArray, "_open": open_stages, "_errors": FALL_THROUGH,
         }  # fmt: skip
         self.file = f"<fgrad jit {name}>"
         self.serial = 0
@@ -114,11 +117,11 @@ class Wrapper:
             if id(entry) in self.known:
                 return
             self.known.add(id(entry))
-            if entry.donated or entry.statics or entry.has_refs or not entry.executable.short:
+            if entry.statics or entry.has_refs or not entry.executable.short:
                 return
             try:
                 branch = self._branch(entry, in_tree)
-            except _NoShortPath:
+            except NoShortPath:
                 return
             self.branches.append(branch)
             self._replace()
@@ -133,14 +136,13 @@ class Wrapper:
         """The `if` that runs `entry` when the arguments fit."""
         assert self.parameters is not None
         names = self.parameters[2]
-        executable = entry.executable
         checks: list[str] = []
         leaf_names: list[str] = []
         dummy = tree.unflatten(in_tree, list(range(in_tree.num_leaves)))
         args, kwargs = dummy
         bound = dict(zip(names, args, strict=False)) | kwargs
         if set(bound) != set(names):
-            raise _NoShortPath
+            raise NoShortPath
         found: dict[int, str] = {}
 
         def visit(x: Any, path: str) -> None:
@@ -156,81 +158,100 @@ class Wrapper:
                 checks.append(f"{path}.__class__ is dict and len({path}) == {len(x)}")
                 for k, y in x.items():
                     if type(k) not in (str, int):
-                        raise _NoShortPath
+                        raise NoShortPath
                     visit(y, f"{path}[{k!r}]")
             else:
-                raise _NoShortPath
+                raise NoShortPath
 
         for name in names:
             visit(bound[name], name)
-        words, pack_format, range_checks = [], "<", []
-        for i, aval in enumerate(entry.avals):
-            local = f"_x{i}"
+        for i, path in enumerate(found[i] for i in range(len(entry.avals))):
+            test, local = leaf_test(entry, i, self._name)
+            checks.append(test.replace("LEAF", path))
             leaf_names.append(local)
-            if i in executable.inline_params:
-                cls = _CLASSES.get(aval.dtype)
-                if cls is None or not (aval.weak or aval.dtype is dt.bool_):
-                    raise _NoShortPath
-                checks.append(f"({local} := {found[i]}).__class__ is {cls.__name__}")
-                if cls is int:
-                    range_checks.append(f"-0x8000000000000000 <= {local} <= 0x7fffffffffffffff")
-                pack_format += _FORMATS[aval.dtype]
-                words.append(local)
-            else:
-                sig = self._name("sig", sig_of_leaf(entry, i))
-                checks.append(f"({local} := {found[i]}).sig is {sig}")
-                pack_format += "q"
-                words.append(f"{local}.addr")
-        for array in entry.captured:
-            words.append(f"{self._name('captured', array)}.addr")
-            pack_format += "q"
-        outs = []
-        body = []
-        for j, sig in enumerate(entry.out_sigs):
-            s = self._name("out", sig)
-            take = self._name("take", sig.free.pop)
-            body.append(f"_y{j} = _Array({s}, {take}())")
-            outs.append(f"_y{j}")
-            words.append(f"_y{j}.addr")
-            pack_format += "q"
-        tables = self._name("tables", executable.tables)
-        pack = self._name("pack", struct.Struct(pack_format).pack_into)
-        run = self._name("run", executable)
-        body.append(f"_t = {tables}.pop()")
-        body.append(f"{pack}({', '.join(['_t[0]', '0', *words])})")
-        body.append(f"{run}.native(_t[1])")
-        body.append(f"{tables}.append(_t)")
-        result = self._result(entry.out_tree, outs)
-        body.append(f"return {result}")
-        idle = executable.idle_test(self._name)
-        condition = " and ".join([*checks, *range_checks, *([idle] if idle else [])]) or "True"
+        if entry.donated:  # an array that is donated must not come in a second time
+            arrays = [w for i, w in enumerate(leaf_names) if i not in entry.executable.inline_params]
+            checks.append(f"len({{{', '.join(arrays)}}}) == {len(arrays)}")
+        condition = " and ".join([*checks, *idle_tests(entry, self._name)]) or "True"
+        body = short_call(entry, leaf_names, self._name)
         return f"if {condition}:\n" + "\n".join(f"    {line}" for line in body)
 
-    def _result(self, spec: tree.TreeDef, outs: list[str]) -> str:
-        dummy = tree.unflatten(spec, list(range(spec.num_leaves)))
 
-        def show(x: Any) -> str:
-            if isinstance(x, int):
-                return outs[x]
-            if x is None:
-                return "None"
-            if type(x) is tuple:
-                return f"({', '.join(map(show, x))}{',' if len(x) == 1 else ''})"
-            if type(x) is list:
-                return f"[{', '.join(map(show, x))}]"
-            if type(x) is dict and all(type(k) in (str, int) for k in x):
-                return "{" + ", ".join(f"{k!r}: {show(v)}" for k, v in x.items()) + "}"
-            raise _NoShortPath
-
-        try:
-            return show(dummy)
-        except _NoShortPath:
-            build = self._name("unflatten", spec.unflatten)
-            return f"{build}(({', '.join(outs)},))"
+Namer = Callable[[str, Any], str]
 
 
-def sig_of_leaf(entry: Entry, i: int) -> Any:
-    """The Sig that leaf `i` had when `entry` was made."""
-    return entry.leaf_sigs[i]
+def leaf_test(entry: Entry, i: int, name: Namer) -> tuple[str, str]:
+    """-> (a condition over LEAF that binds and checks leaf `i`, the expression of its table word)."""
+    aval = entry.avals[i]
+    local = f"_x{i}"
+    if i not in entry.executable.inline_params:
+        return f"({local} := LEAF).sig is {name('sig', entry.leaf_sigs[i])}", f"{local}.addr"
+    cls = _CLASSES.get(aval.dtype)
+    if cls is None or not (aval.weak or aval.dtype is dt.bool_):
+        raise NoShortPath
+    test = f"({local} := LEAF).__class__ is {cls.__name__}"
+    if cls is int:
+        test += f" and -0x8000000000000000 <= {local} <= 0x7fffffffffffffff"
+    return test, local
 
 
+def idle_tests(entry: Entry, name: Namer) -> list[str]:
+    """The conditions under which the program may run in the caller's thread."""
+    test = entry.executable.idle_test(name)
+    return [test] if test else []
+
+
+def short_call(entry: Entry, words: list[str], name: Namer) -> list[str]:
+    """The statements that run `entry` and return its result, given the expressions of its leaves' words."""
+    executable = entry.executable
+    words = list(words)
+    pack_format = "<"
+    for i, aval in enumerate(entry.avals):
+        pack_format += _FORMATS[aval.dtype] if i in executable.inline_params else "q"
+    for array in entry.captured:
+        words.append(f"{name('captured', array)}.addr")
+        pack_format += "q"
+    outs, lines = [], []
+    aliases = executable.aliases
+    for j, sig in enumerate(entry.out_sigs):
+        # outputs are owned before anything can fail; an empty free list is an IndexError, for the general path
+        address = words[aliases[j]] if j in aliases else f"{name('take', sig.free.pop)}()"
+        lines.append(f"_y{j} = _Array({name('out', sig)}, {address})")
+        outs.append(f"_y{j}")
+        words.append(f"_y{j}.addr")
+        pack_format += "q"
+    tables, run = name("tables", executable.tables), name("run", executable)
+    pack = name("pack", struct.Struct(pack_format).pack_into)
+    lines.append(f"_t = {tables}.pop()")
+    lines.append(f"{pack}(_t[0], 0, {', '.join(words)})" if words else "")
+    for i in sorted(entry.donated):
+        if i not in aliases.values():
+            lines.append(f"{name('put', entry.leaf_sigs[i].put)}({words[i]})")
+        lines.append(f"_x{i}.sig = {name('gone', Gone(executable.name))}")
+        lines.append(f"_x{i}.addr = None")
+    lines.append(f"{run}.native(_t[1])")
+    lines.append(f"{tables}.append(_t)")
+    lines.append(f"return {result_text(entry.out_tree, outs, name)}")
+    return [line for line in lines if line]
+
+
+def result_text(spec: tree.TreeDef, outs: list[str], name: Namer) -> str:
+    """The expression that builds the result's tree."""
+
+    def show(x: Any) -> str:
+        if isinstance(x, int):
+            return outs[x]
+        if x is None:
+            return "None"
+        if type(x) is tuple:
+            return f"({', '.join(map(show, x))}{',' if len(x) == 1 else ''})"
+        if type(x) is list:
+            return f"[{', '.join(map(show, x))}]"
+        if type(x) is dict and all(type(k) in (str, int) for k in x):
+            return "{" + ", ".join(f"{k!r}: {show(v)}" for k, v in x.items()) + "}"
+        raise NoShortPath
+
+    try:
+        return show(tree.unflatten(spec, list(range(spec.num_leaves))))
+    except NoShortPath:
+        return f"{name('unflatten', spec.unflatten)}(({''.join(o + ', ' for o in outs)}))"
