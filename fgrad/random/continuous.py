@@ -91,7 +91,11 @@ def gumbel_node(key: Words, shape: tuple[int, ...], dtype: DType, mode: str | No
 # ---- uniform and normal
 @public(static=("shape", "dtype"))
 def uniform(
-    key: Any, shape: Shape = (), dtype: DTypeLike = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0
+    key: Any,
+    shape: Shape = (),
+    dtype: DTypeLike = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> Array:
     """Uniform numbers in [minval, maxval).
 
@@ -164,7 +168,9 @@ def lognormal(
 def exponential(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
     """Exponential numbers of rate 1."""
     size = normal_shape(shape, "exponential")
-    return Tracer(exponential_node(single(key, "exponential"), size, float_of(dtype, "exponential")))
+    return Tracer(
+        exponential_node(single(key, "exponential"), size, float_of(dtype, "exponential"))
+    )
 
 
 @public(static=("shape", "dtype", "mode"))
@@ -300,5 +306,3 @@ def wald(key: Any, mean: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
     root = build.sqrt(add(mul(mul(m, y), 4), mul(square, mul(y, y))))
     x = sub(add(m, div(mul(square, y), 2)), mul(div(m, 2), root))
     return Tracer(where(build.le(z, div(m, add(m, x))), x, div(square, x)))
-
-

@@ -9,7 +9,15 @@ import numpy as np
 
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.random.threefry import UINT, Words, bits_node, split_words, uniform_node
-from fgrad.random.continuous import DTypeLike, Shape, gumbel_node, log, log1p, sample_shape, sign_node
+from fgrad.random.continuous import (
+    DTypeLike,
+    Shape,
+    gumbel_node,
+    log,
+    log1p,
+    sample_shape,
+    sign_node,
+)
 from fgrad.random.keys import normal_shape, single
 from fgrad.run.eager import public
 from fgrad.trace.arraylike import Array
@@ -178,7 +186,9 @@ def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool =
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
         return _permuted_range(key, int(x))
     if lift(x).ndim == 0:
-        raise note_user_line(ArgumentError("permutation takes an int known while tracing, or an array"))
+        raise note_user_line(
+            ArgumentError("permutation takes an int known while tracing, or an array")
+        )
     return _permuted(key, x, axis=axis, independent=independent)
 
 
@@ -223,7 +233,9 @@ def _choose(
         rest = () if node is None else (*node.shape[:at], *node.shape[at + 1 :])
         return Tracer(build.const(0, kind, (*size, *rest)))
     if n <= 0:
-        raise note_user_line(ArgumentError(f"choice has nothing to choose from: a has {n} elements"))
+        raise note_user_line(
+            ArgumentError(f"choice has nothing to choose from: a has {n} elements")
+        )
     if not replace and draws > n:
         raise note_user_line(
             ArgumentError(f"choice without replacement cannot draw {draws} of {n} elements")
@@ -249,7 +261,9 @@ def _weighted(
     chance = p if p.dtype.is_float else build.cast(p, dt.default_float())
     if chance.shape != (n,):
         raise note_user_line(
-            ShapeError(f"choice needs one probability for each of {n} elements, got p of shape {p.shape}")
+            ShapeError(
+                f"choice needs one probability for each of {n} elements, got p of shape {p.shape}"
+            )
         )
     if replace:
         total = uop(Op.PREFIX, (chance,), (Op.ADD, 0, False))
@@ -300,7 +314,9 @@ def categorical(
     prefix = size[: len(size) - len(batch)]
     if build.broadcast_shapes(size[len(prefix) :], batch) != size[len(prefix) :]:
         raise note_user_line(
-            ShapeError(f"categorical got shape={size}, which does not end in {batch} (logits without axis {axis})")
+            ShapeError(
+                f"categorical got shape={size}, which does not end in {batch} (logits without axis {axis})"
+            )
         )
     words = single(key, "categorical")
     if replace:
@@ -311,7 +327,9 @@ def categorical(
     k = math.prod(prefix)
     if k > x.shape[at]:
         raise note_user_line(
-            ArgumentError(f"categorical without replacement cannot draw {k} of {x.shape[at]} categories")
+            ArgumentError(
+                f"categorical without replacement cannot draw {k} of {x.shape[at]} categories"
+            )
         )
     noisy = add(gumbel_node(words, x.shape, x.dtype, mode), x)
     last = build.permute(noisy, [*[i for i in range(x.ndim) if i != at], at])

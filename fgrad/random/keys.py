@@ -189,7 +189,9 @@ def _seeded(seed: ArrayLike) -> Any:
         raise note_user_line(DtypeError(f"a seed is an integer, got {x.dtype}; use key(int(seed))"))
     if x.shape != ():
         raise note_user_line(
-            ShapeError(f"a seed is a scalar, got shape {x.shape}; use vmap(key)(seeds) for many keys")
+            ShapeError(
+                f"a seed is a scalar, got shape {x.shape}; use vmap(key)(seeds) for many keys"
+            )
         )
     zero = build.const(0, dt.uint32)
     hi = zero

@@ -37,7 +37,9 @@ def counters(shape: tuple[int, ...]) -> Words:
     if n < 1 << 32:
         return build.const(0, dt.uint32, shape), build.reshape(build.iota(n, dt.uint32), shape)
     at = build.reshape(build.iota(n, dt.uint64), shape)
-    return build.cast(build.shr(at, 32), dt.uint32), build.cast(build.and_(at, 0xFFFFFFFF), dt.uint32)
+    return build.cast(build.shr(at, 32), dt.uint32), build.cast(
+        build.and_(at, 0xFFFFFFFF), dt.uint32
+    )
 
 
 def bits_node(key: Words, width: int, shape: tuple[int, ...]) -> UOp:
@@ -74,7 +76,9 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
 def _fold_in(key: Any, data: ArrayLike) -> Array:
     x = lift(data).node
     if x.shape != ():
-        raise note_user_line(ShapeError(f"fold_in takes a scalar, got shape {x.shape}; use vmap for many"))
+        raise note_user_line(
+            ShapeError(f"fold_in takes a scalar, got shape {x.shape}; use vmap for many")
+        )
     if not x.dtype.is_int and x.dtype is not dt.bool_:
         raise note_user_line(DtypeError(f"fold_in takes an integer, got {x.dtype}"))
     pair = threefry(single(key, "fold_in"), build.const(0, dt.uint32), build.cast(x, dt.uint32))
@@ -91,7 +95,9 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits as unsigned integers of `dtype` (default uint32)."""
     what = dt.uint32 if dtype is None else to_dtype(dtype)
     if what not in UINT.values():
-        raise note_user_line(DtypeError(f"bits gives unsigned integers, not {what}; use uint8 to uint64"))
+        raise note_user_line(
+            DtypeError(f"bits gives unsigned integers, not {what}; use uint8 to uint64")
+        )
     return Tracer(bits_node(single(key, "bits"), what.bits, normal_shape(shape, "bits")))
 
 
@@ -101,7 +107,9 @@ def float_of(dtype: Any, what: str) -> DType:
     found = dt.default_float() if dtype is None else to_dtype(dtype)
     if not found.is_float or found.itemsize < 2:
         raise note_user_line(
-            DtypeError(f"{what} gives floating numbers, not {found}; use float32, float64 or a half type")
+            DtypeError(
+                f"{what} gives floating numbers, not {found}; use float32, float64 or a half type"
+            )
         )
     return found
 
@@ -126,5 +134,3 @@ def uniform_node(
     hi = high if isinstance(high, UOp) else build.const(high, dtype)
     spread = build.add(build.mul(unit, build.sub(hi, lo)), lo)
     return build.maximum(lo, spread)
-
-

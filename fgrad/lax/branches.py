@@ -1,0 +1,183 @@
+"""cond and switch: one of several functions runs, chosen by a computed value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.lax.staging import (
+    Function,
+    as_one_program,
+    close_together,
+    current,
+    mismatch,
+    refs_of,
+    tracers,
+)
+from fgrad.trace import tree
+from fgrad.trace.apply import operand
+from fgrad.trace.stage import Stage
+from fgrad.trace.staging import Traced, function_name, trace
+from fgrad.trace.tracer import ArrayLike, Tracer, lift
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, paused_gc, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import Cond, gets
+
+_NOTHING = object()
+
+
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NOTHING,
+) -> Any:
+    """true_fun(*operands) if `pred`, else false_fun(*operands); only the chosen one runs (under vmap: both).
+
+    pred   a scalar; numbers count as true unless they are 0
+
+    Both functions return the same structure, shapes and dtypes; ArgumentError says where they do not.
+
+    >>> cond(True, lambda x: x + 1, lambda x: x - 1, 3)
+    Array(4, dtype=int64, weak_type=True)
+    """
+    if not (callable(true_fun) and callable(false_fun)):
+        raise note_user_line(
+            ArgumentError(
+                "cond needs two functions after the predicate: cond(pred, true_fun, false_fun, *operands)"
+            )
+        )
+    given = operands if operand is _NOTHING else (*operands, operand)
+    shape = lift(pred).shape
+    if shape != ():
+        raise note_user_line(
+            ShapeError(
+                f"cond needs a scalar predicate, got shape {shape}; use where for a choice for each element"
+            )
+        )
+    return _branch("cond", _truth(pred), (false_fun, true_fun), given)
+
+
+@as_one_program("cond")
+def _truth(pred: ArrayLike) -> Tracer:
+    node = lift(pred).node
+    return Tracer(build.cast(node if node.dtype is dt.bool_ else build.ne(node, 0), dt.int64))
+
+
+def switch(
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    operand: Any = _NOTHING,
+) -> Any:
+    """branches[index](*operands); an index outside is moved to the nearest branch.
+
+    index   an integer scalar
+
+    >>> switch(1, [fnp.sin, fnp.cos], 0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    branches = tuple(branches)
+    if not branches or not all(callable(b) for b in branches):
+        raise note_user_line(
+            ArgumentError("switch needs at least one branch, and every branch a function")
+        )
+    aval = lift(index).aval
+    if aval.shape != () or not aval.dtype.is_int:
+        kind = DtypeError if aval.shape == () else ShapeError
+        raise note_user_line(kind(f"switch needs an integer scalar index, got {aval}"))
+    given = operands if operand is _NOTHING else (*operands, operand)
+    if len(branches) == 1:
+        return branches[0](*given)
+    return _branch("switch", _index(index), branches, given)
+
+
+@as_one_program("switch")
+def _index(index: ArrayLike) -> Tracer:
+    node = lift(index).node
+    if node.dtype is dt.uint64:
+        node = build.minimum(node, (1 << 63) - 1)
+    return Tracer(build.cast(node, dt.int64))
+
+
+@as_one_program("cond")
+def _branch(
+    what: str, index: Any, branches: tuple[Callable[..., Any], ...], operands: tuple[Any, ...]
+) -> Any:
+    leaves, _ = tree.flatten(operands)
+    args = [operand(x) for x in leaves]
+    in_tree = tree.structure((operands, {}))
+    with paused_gc():
+        avals = [t.aval for t in args]
+        sides = [trace(b, in_tree, avals, Stage(f"{what} branch")) for b in branches]
+        results, weak = _agreed(what, branches, sides)
+        read, written = refs_of(sides)
+        functions = []
+        for side, outs in zip(sides, results, strict=True):
+            own = Function(side, outs)
+            entries = [own.entry(r) for r in written]
+            finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
+            functions.append(
+                ([*[own.entry(r) for r in read], *side.params, *entries], [*outs, *finals])
+            )
+        captured, programs = close_together(functions, what)
+        sources = [
+            *captured,
+            *[current(r) for r in read],
+            *[t.node for t in args],
+            *[current(r) for r in written],
+        ]
+        out = gets(uop(Op.COND, (lift(index).node, *sources), Cond(tuple(programs))))
+    n = len(weak)
+    for ref, node in zip(written, out[n:], strict=True):
+        ref.put(Tracer(node))
+    return tree.unflatten(sides[0].out_tree, tracers(out[:n], weak))
+
+
+def _agreed(
+    what: str, branches: Sequence[Callable[..., Any]], sides: Sequence[Traced]
+) -> tuple[list[list[UOp]], list[bool]]:
+    """The results of all branches in common dtypes (weak ones give way); raises ArgumentError where shapes or dtypes differ."""
+    first = sides[0]
+    for b, side in zip(branches, sides, strict=True):
+        if side.out_tree != first.out_tree:
+            raise note_user_line(
+                ArgumentError(
+                    f"{what}: the branches must return the same structure, but {function_name(branches[0])} returned "
+                    f"{first.out_tree} and {function_name(b)} returned {side.out_tree}"
+                )
+            )
+    results: list[list[UOp]] = [[] for _ in sides]
+    weak: list[bool] = []
+    for i in range(len(first.outs)):
+        kinds = [(s.outs[i].dtype, s.weak[i]) for s in sides]
+        strong = [k for k in kinds if not k[1]]
+        dtype, is_weak = (
+            dt.promote(*kinds) if len({k[0] for k in strong}) <= 1 else (kinds[0][0], False)
+        )
+        if strong and any(k[0] is not dtype for k in strong):
+            dtype = strong[0][0]
+        weak.append(is_weak and not strong)
+        for side, outs, (kind, side_weak) in zip(sides, results, kinds, strict=True):
+            node = side.outs[i]
+            if node.shape != first.outs[i].shape or (kind is not dtype and not side_weak):
+                want = Aval(dtype, first.outs[i].shape)
+                raise mismatch(
+                    what,
+                    "in another branch, the result",
+                    first.out_tree,
+                    i,
+                    "result",
+                    want,
+                    Aval(kind, node.shape),
+                )
+            outs.append(build.cast(node, dtype))
+    return results, weak
+
+
+__all__ = ["cond", "switch"]

@@ -1,0 +1,374 @@
+"""Convolution: windows of the input, multiplied with the kernel and summed.
+
+The sum runs over one index space [batch, group, output feature, output position.., input feature, kernel position..], so it
+is a contraction like any other, and so are its derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.lax.contraction import operand_dtype
+from fgrad.lax.shapes import padded
+from fgrad.lax.windows import pads_of
+from fgrad.numpy.common import public
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.uop import build
+from fgrad.uop.dtype import to_dtype
+from fgrad.uop.node import UOp
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where the axes stand: (batch, feature, spatial..) of lhs and out, (output feature, input feature, spatial..) of rhs."""
+
+    lhs_spec: Sequence[int]
+    rhs_spec: Sequence[int]
+    out_spec: Sequence[int]
+
+
+def _spec(letters: str, first: str, ndim: int) -> tuple[int, ...]:
+    spatial = [c for c in letters if c not in first]
+    if len(letters) != ndim or len(set(letters)) != ndim or any(c not in letters for c in first):
+        raise note_user_line(
+            ArgumentError(
+                f"dimension_numbers {letters!r} must hold {first[0]}, {first[1]} and {ndim - 2} spatial letters"
+            )
+        )
+    return (letters.index(first[0]), letters.index(first[1]), *[letters.index(c) for c in spatial])
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+) -> ConvDimensionNumbers:
+    """`dimension_numbers` worked out: None is (NCHW, OIHW, NCHW); or three strings such as ("NHWC", "HWIO", "NHWC")."""
+    ndim = len(lhs_shape)
+    if len(rhs_shape) != ndim:
+        raise note_user_line(
+            ShapeError(
+                f"convolution needs lhs and rhs of as many axes, got {tuple(lhs_shape)} and {tuple(rhs_shape)}"
+            )
+        )
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    if dimension_numbers is None:
+        plain = tuple(range(ndim))
+        return ConvDimensionNumbers(plain, plain, plain)
+    if len(dimension_numbers) != 3:
+        raise note_user_line(
+            ArgumentError(
+                f"dimension_numbers needs three specifications, got {dimension_numbers!r}"
+            )
+        )
+    lhs, rhs, out = dimension_numbers
+    if not isinstance(lhs, str):
+        return ConvDimensionNumbers(tuple(lhs), tuple(rhs), tuple(out))
+    specs = [_spec(lhs, "NC", ndim), _spec(rhs, "OI", ndim), _spec(out, "NC", ndim)]
+    order = [c for c in lhs if c not in "NC"]  # the spatial letters of lhs say which axis is which
+
+    def aligned(letters: str, spec: tuple[int, ...]) -> tuple[int, ...]:
+        if sorted(c for c in letters if c not in "NCOI") != sorted(order):
+            raise note_user_line(
+                ArgumentError(
+                    f"dimension_numbers {dimension_numbers!r} must name the same spatial axes three times"
+                )
+            )
+        return (*spec[:2], *[letters.index(c) for c in order])
+
+    return ConvDimensionNumbers(specs[0], aligned(rhs, specs[1]), aligned(out, specs[2]))
+
+
+def _positive(values: Any, n: int, what: str) -> tuple[int, ...]:
+    out = (1,) * n if values is None else tuple([int(v) for v in values])
+    if len(out) != n or any(v < 1 for v in out):
+        raise note_user_line(
+            ArgumentError(f"convolution needs {n} {what} of at least 1, got {values!r}")
+        )
+    return out
+
+
+def convolve(
+    x: UOp,
+    w: UOp,
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    grown: Sequence[int],
+    spaced: Sequence[int],
+    groups: int,
+    batch_groups: int,
+) -> UOp:
+    """x[N, C, *s], w[O, I, *k] -> [N, O, *o]; `grown` and `spaced` are the dilations of x and w."""
+    n, c = x.shape[:2]
+    o, i = w.shape[:2]
+    rows = [
+        (0, 0, 0),
+        (0, 0, 0),
+        *[(lo, hi, d - 1) for (lo, hi), d in zip(pads, grown, strict=True)],
+    ]
+    x = padded(x, rows, build.const(0, x.dtype))
+    g = max(groups, batch_groups)
+    if batch_groups > 1:
+        x = build.reshape(x, (g, n // g, c, *x.shape[2:]))
+        x = build.permute(x, [1, 0, *range(2, x.ndim)])
+        n //= g
+    else:
+        x = build.reshape(x, (n, g, c // g, *x.shape[2:]))
+    dims = w.ndim - 2
+    for a in range(dims):
+        x = build.window(x, 3 + a, w.shape[2 + a], strides[a], spaced[a])
+    places = x.shape[3 : 3 + dims]
+    x = build.permute(x, [0, 1, *range(3, 3 + dims), 2, *range(3 + dims, 3 + 2 * dims)])
+    x = build.expand(x, [(2, o // g)])
+    w = build.reshape(w, (g, o // g, i, *w.shape[2:]))
+    w = build.expand(w, [(0, n), *[(3 + a, m) for a, m in enumerate(places)]])
+    total = build.reduce_(build.mul(x, w), range(3 + dims, 4 + 2 * dims))
+    return build.reshape(total, (n, o, *places))
+
+
+@public(
+    static=(
+        "window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers", "feature_group_count",
+        "batch_group_count", "precision", "preferred_element_type", "out_sharding",
+    )
+)  # fmt: skip
+def conv_general_dilated(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: None = None,
+) -> Array:
+    """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial axes.
+
+    lhs                 input, by default [batch, feature, spatial..]
+    rhs                 kernel, by default [output feature, input feature / feature_group_count, spatial..]
+    padding             "SAME", "SAME_LOWER", "VALID", or one (low, high) for each spatial axis, negative ones cut
+    lhs_dilation        places between input elements (a stride of the transposed convolution)
+    rhs_dilation        places between kernel elements
+
+    Raises ShapeError when features and groups do not fit.
+    """
+    (x, w), dtype, weak = promoted(lhs, rhs)
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    x, w = build.permute(x, numbers.lhs_spec), build.permute(w, numbers.rhs_spec)
+    dims = x.ndim - 2
+    strides = _positive(window_strides, dims, "window_strides")
+    grown = _positive(lhs_dilation, dims, "lhs_dilation factors")
+    spaced = _positive(rhs_dilation, dims, "rhs_dilation factors")
+    _check_features(x.shape, w.shape, feature_group_count, batch_group_count)
+    sizes = [(m - 1) * d + 1 if m else 0 for m, d in zip(x.shape[2:], grown, strict=True)]
+    spans = [(m - 1) * d + 1 if m else 0 for m, d in zip(w.shape[2:], spaced, strict=True)]
+    pads = pads_of(padding, sizes, spans, strides)
+    preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
+    inner = operand_dtype(dtype, preferred)
+    out = convolve(
+        build.cast(x, inner),
+        build.cast(w, inner),
+        strides,
+        pads,
+        grown,
+        spaced,
+        feature_group_count,
+        batch_group_count,
+    )
+    back = [0] * out.ndim
+    for i, a in enumerate(numbers.out_spec):
+        back[a] = i
+    return Tracer(
+        build.permute(build.cast(out, preferred or dtype), back), weak and preferred is None
+    )
+
+
+def _check_features(x: tuple[int, ...], w: tuple[int, ...], groups: int, batch_groups: int) -> None:
+    if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
+        raise note_user_line(
+            ArgumentError(
+                "convolution needs feature_group_count and batch_group_count of at least 1, one of them exactly 1, got "
+                f"{groups} and {batch_groups}"
+            )
+        )
+    if x[1] != w[1] * groups:
+        raise note_user_line(
+            ShapeError(
+                f"convolution: the input has {x[1]} features, the kernel takes {w[1]} in each of {groups} groups; check "
+                "dimension_numbers"
+            )
+        )
+    if w[0] % groups or w[0] % batch_groups or x[0] % batch_groups:
+        raise note_user_line(
+            ShapeError(
+                f"convolution: {w[0]} output features (batch {x[0]}) cannot be divided into {max(groups, batch_groups)} groups"
+            )
+        )
+
+
+def conv(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """`conv_general_dilated` with default axes and without dilation."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_with_general_padding(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """`conv_general_dilated` with default axes."""
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
+        preferred_element_type=preferred_element_type,
+    )  # fmt: skip
+
+
+def _transposed_pads(span: int, stride: int, padding: Any) -> tuple[int, int]:
+    """Padding with which a convolution of the dilated input undoes the shape of a strided one."""
+    if padding == "SAME":
+        total = span + stride - 2
+        low = span - 1 if stride > span - 1 else -(-total // 2)
+    elif padding == "VALID":
+        total = span + stride - 2 + max(span - stride, 0)
+        low = span - 1
+    else:
+        raise note_user_line(
+            ArgumentError(f'padding is "SAME", "VALID" or pairs of ints, got {padding!r}')
+        )
+    return low, total - low
+
+
+def conv_transpose(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    strides: Sequence[int],
+    padding: Any,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """The transposed convolution ("deconvolution"): `strides` spread the input apart.
+
+    padding            "SAME" gives size * stride, "VALID" the full size, or explicit pairs for the dilated input
+    dimension_numbers  default NHWC, HWIO, NHWC (and alike for 1 and 3 spatial axes)
+    transpose_kernel   flip the kernel and exchange its feature axes: then this is the gradient of a convolution
+    """
+    (x, w), _, _ = promoted(lhs, rhs)
+    if dimension_numbers is None:
+        spatial = {3: "H", 4: "HW", 5: "HWD"}.get(x.ndim)
+        if spatial is None:
+            raise note_user_line(
+                ShapeError(f"conv_transpose of {x.ndim} axes needs dimension_numbers")
+            )
+        dimension_numbers = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    sizes = [w.shape[a] for a in numbers.rhs_spec[2:]]
+    spaced = _positive(rhs_dilation, len(sizes), "rhs_dilation factors")
+    steps = _positive(strides, len(sizes), "strides")
+    pads = padding
+    if isinstance(padding, str):
+        spans = [(k - 1) * d + 1 for k, d in zip(sizes, spaced, strict=True)]
+        pads = [_transposed_pads(k, s, padding) for k, s in zip(spans, steps, strict=True)]
+    kernel: Any = rhs
+    if transpose_kernel:
+        o, i = numbers.rhs_spec[:2]
+        axes = list(range(w.ndim))
+        axes[o], axes[i] = axes[i], axes[o]
+        kernel = _flipped(rhs, tuple(numbers.rhs_spec[2:]), tuple(axes))
+    return conv_general_dilated(
+        lhs, kernel, (1,) * len(sizes), pads, steps, spaced, numbers, precision=precision,
+        preferred_element_type=preferred_element_type,
+    )  # fmt: skip
+
+
+@public(static=("spatial", "axes"))
+def _flipped(w: ArrayLike, spatial: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    (node,), _, weak = promoted(w)
+    return Tracer(build.permute(build.flip(node, spatial), axes), weak)
+
+
+@public(
+    static=(
+        "filter_shape",
+        "window_strides",
+        "padding",
+        "lhs_dilation",
+        "rhs_dilation",
+        "dimension_numbers",
+        "precision",
+    )
+)
+def conv_general_dilated_patches(
+    lhs: ArrayLike,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+) -> Array:
+    """The windows that a convolution sees: its features are (input feature, kernel position..), flattened."""
+    (x,), _, weak = promoted(lhs)
+    fake = (1, 1, *filter_shape)
+    if dimension_numbers is None or isinstance(dimension_numbers, ConvDimensionNumbers):
+        rhs_shape: Sequence[int] = fake
+    else:
+        rhs_shape = (1,) * x.ndim
+    numbers = conv_dimension_numbers(x.shape, rhs_shape, dimension_numbers)
+    x = build.permute(x, numbers.lhs_spec)
+    dims = x.ndim - 2
+    strides = _positive(window_strides, dims, "window_strides")
+    grown = _positive(lhs_dilation, dims, "lhs_dilation factors")
+    spaced = _positive(rhs_dilation, dims, "rhs_dilation factors")
+    sizes = [(m - 1) * d + 1 for m, d in zip(x.shape[2:], grown, strict=True)]
+    spans = [(m - 1) * d + 1 for m, d in zip(filter_shape, spaced, strict=True)]
+    pads = pads_of(padding, sizes, spans, strides)
+    rows = [
+        (0, 0, 0),
+        (0, 0, 0),
+        *[(lo, hi, d - 1) for (lo, hi), d in zip(pads, grown, strict=True)],
+    ]
+    x = padded(x, rows, build.const(0, x.dtype))
+    for a in range(dims):
+        x = build.window(x, 2 + a, filter_shape[a], strides[a], spaced[a])
+    places = x.shape[2 : 2 + dims]
+    x = build.permute(x, [0, 1, *range(2 + dims, 2 + 2 * dims), *range(2, 2 + dims)])
+    x = build.reshape(x, (x.shape[0], x.shape[1] * math.prod(filter_shape), *places))
+    back = [0] * x.ndim
+    for i, a in enumerate(numbers.out_spec):
+        back[a] = i
+    return Tracer(build.permute(x, back), weak)
+
+
+__all__ = [
+    "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
+    "conv_transpose", "conv_with_general_padding",
+]  # fmt: skip

@@ -1,0 +1,465 @@
+"""Functions of numbers, applied to every element.
+
+Most are the functions of `fgrad.numpy` under the names that low-level code uses; operands broadcast and are promoted. What is
+defined here differs: division of integers rounds towards zero, `rem` has the sign of the dividend, shifts come in two kinds.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.numpy import elementwise as functions
+from fgrad.numpy import logic
+from fgrad.numpy.common import binary, common, need, public
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
+
+abs = functions.abs
+acos = functions.arccos
+acosh = functions.arccosh
+add = functions.add
+asin = functions.arcsin
+asinh = functions.arcsinh
+atan = functions.arctan
+atan2 = functions.arctan2
+atanh = functions.arctanh
+cbrt = functions.cbrt
+ceil = functions.ceil
+conj = functions.conj
+cos = functions.cos
+cosh = functions.cosh
+exp = functions.exp
+exp2 = functions.exp2
+expm1 = functions.expm1
+floor = functions.floor
+imag = functions.imag
+log = functions.log
+log1p = functions.log1p
+max = functions.maximum
+min = functions.minimum
+mul = functions.multiply
+neg = functions.negative
+pow = functions.power
+real = functions.real
+reciprocal = functions.reciprocal
+sign = functions.sign
+sin = functions.sin
+sinh = functions.sinh
+sqrt = functions.sqrt
+square = functions.square
+sub = functions.subtract
+tan = functions.tan
+tanh = functions.tanh
+eq = logic.equal
+ne = logic.not_equal
+lt = logic.less
+le = logic.less_equal
+gt = logic.greater
+ge = logic.greater_equal
+
+
+# ---- division
+@binary
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """x / y; integers round towards zero, and by zero give 0."""
+    (a, b), dtype, weak = common("div", x, y)
+    need(dtype is not dt.bool_, "div", "bools cannot be divided; convert with .astype")
+    if not dtype.is_int:
+        return Tracer(build.div(a, b), weak)
+    return Tracer(quotient(a, b), weak)
+
+
+def quotient(x: UOp, y: UOp) -> UOp:
+    """The quotient of integers, rounded towards zero."""
+    floored = build.idiv(x, y)
+    if not x.dtype.is_signed:
+        return floored
+    inexact = build.ne(build.mod(x, y), 0)
+    below = build.and_(inexact, build.ne(build.lt(x, 0), build.lt(y, 0)))
+    return build.add(floored, build.cast(below, x.dtype))
+
+
+rem = functions.fmod
+
+
+# ---- powers and exponentials
+@public(static=("y",))
+def integer_pow(x: ArrayLike, y: int) -> Array:
+    """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal of the positive one.
+
+    Raises DtypeError for a negative power of integers.
+    """
+    t = lift(x)
+    n = int(y)
+    need(
+        n >= 0 or t.node.dtype.is_inexact,
+        "integer_pow",
+        "integers have no negative powers; convert with .astype",
+    )
+    out = power_node(t.node, -n if n < 0 else n)
+    return Tracer(build.div(1, out) if n < 0 else out, t.weak)
+
+
+def power_node(x: UOp, n: int) -> UOp:
+    """x ** n for n >= 0."""
+    if n == 0:
+        return build.const_like(1, x)
+    out: UOp | None = None
+    square_ = x
+    while n:
+        if n & 1:
+            out = square_ if out is None else build.mul(out, square_)
+        n >>= 1
+        if n:
+            square_ = build.mul(square_, square_)
+    assert out is not None
+    return out
+
+
+def float_node(name: str, x: ArrayLike) -> tuple[UOp, bool]:
+    """-> (node, weak) of a floating array; integers and bools become the default float."""
+    (node,), dtype, weak = promoted(x, least=dt.default_float())
+    need(dtype.is_float, name, f"it is defined for real numbers, not for {dtype}")
+    return node, weak
+
+
+def _real_function(name: str, op: Op, x: ArrayLike) -> Array:
+    node, weak = float_node(name, x)
+    return Tracer(uop(op, (node,)), weak)
+
+
+@public()
+def rsqrt(x: ArrayLike) -> Array:
+    """1 / sqrt(x)."""
+    (node,), _, weak = promoted(x, least=dt.default_float())
+    return Tracer(build.rsqrt(node), weak)
+
+
+@public()
+def logistic(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x)), without overflow."""
+    (node,), dtype, weak = promoted(x, least=dt.default_float())
+    if dtype.is_complex:
+        one = build.const_like(1, node)
+        return Tracer(build.div(one, build.add(one, build.exp(build.neg(node)))), weak)
+    return Tracer(uop(Op.SIGMOID, (node,)), weak)
+
+
+# ---- special functions that are ops
+@public()
+def erf(x: ArrayLike) -> Array:
+    """The error function."""
+    return _real_function("erf", Op.ERF, x)
+
+
+@public()
+def erfc(x: ArrayLike) -> Array:
+    """1 - erf(x), without cancellation."""
+    return _real_function("erfc", Op.ERFC, x)
+
+
+@public()
+def erf_inv(x: ArrayLike) -> Array:
+    """The inverse of erf on (-1, 1)."""
+    return _real_function("erf_inv", Op.ERF_INV, x)
+
+
+@public()
+def lgamma(x: ArrayLike) -> Array:
+    """log(abs(gamma(x)))."""
+    return _real_function("lgamma", Op.LGAMMA, x)
+
+
+@public()
+def digamma(x: ArrayLike) -> Array:
+    """The derivative of lgamma."""
+    return _real_function("digamma", Op.DIGAMMA, x)
+
+
+# ---- rounding
+class RoundingMethod(Enum):
+    """What `round` does with halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+@public(static=("rounding_method",))
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """The nearest integer, as a float; halves go away from zero (the default) or to the even side."""
+    t = lift(x)
+    need(t.node.dtype.is_float, "round", f"{t.node.dtype} numbers are round already")
+    if RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN:
+        return Tracer(build.round_(t.node), t.weak)
+    size = build.abs_(t.node)
+    whole = build.floor(size)
+    up = build.le(0.5, build.sub(size, whole))  # the difference is exact
+    rounded = build.where(up, build.add(whole, 1), whole)
+    return Tracer(uop(Op.COPYSIGN, (rounded, t.node)), t.weak)
+
+
+@public()
+def is_finite(x: ArrayLike) -> Array:
+    """Whether a number is neither infinite nor NaN."""
+    node = lift(x).node
+    need(node.dtype.is_inexact, "is_finite", f"{node.dtype} numbers are always finite")
+    parts = [build.real(node), build.imag(node)] if node.dtype.is_complex else [node]
+    checks = [build.lt(build.abs_(p), math.inf) for p in parts]
+    return Tracer(checks[0] if len(checks) == 1 else build.and_(*checks))
+
+
+@binary
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The next representable number after x1 in the direction of x2."""
+    (x, y), dtype, weak = common("nextafter", x1, x2, least=dt.default_float())
+    need(dtype.is_float, "nextafter", f"it is defined for real numbers, not for {dtype}")
+    holder = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}[dtype.itemsize]
+    raw = build.bitcast(x, holder)
+    up = build.lt(x, y)
+    grows = build.eq(up, build.le(0, raw))  # the magnitude of the bits grows away from zero
+    stepped = build.add(
+        raw, build.where(grows, build.const_like(1, raw), build.const_like(-1, raw))
+    )
+    smallest = build.where(
+        up, build.const_like(1, raw), build.const_like(dt.int_range(holder)[0] + 1, raw)
+    )
+    moved = build.bitcast(build.where(build.eq(x, 0), smallest, stepped), dtype)
+    nan = build.add(x, y)
+    same = build.where(build.eq(x, y), y, moved)
+    is_number = build.and_(build.eq(x, x), build.eq(y, y))
+    return Tracer(build.where(is_number, same, nan), weak)
+
+
+@public(static=("exponent_bits", "mantissa_bits"))
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """The numbers rounded to a float format with that many bits; only existing dtypes' formats are supported."""
+    t = lift(operand)
+    need(
+        t.node.dtype.is_float,
+        "reduce_precision",
+        f"it is defined for floats, not for {t.node.dtype}",
+    )
+    formats = {(5, 10): dt.float16, (8, 7): dt.bfloat16, (8, 23): dt.float32, (11, 52): dt.float64}
+    target = formats.get((exponent_bits, mantissa_bits))
+    if target is None:
+        raise NotImplementedError(
+            f"reduce_precision to {exponent_bits} exponent and {mantissa_bits} mantissa bits; use one of {list(formats)}"
+        )
+    if target.itemsize >= t.node.dtype.itemsize:
+        return t
+    return Tracer(build.cast(build.cast(t.node, target), t.node.dtype), t.weak)
+
+
+# ---- bits
+def _bit_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[UOp, UOp, bool]:
+    (a, b), dtype, weak = common(name, x, y)
+    need(
+        dtype.is_int or dtype is dt.bool_,
+        name,
+        f"{dtype} numbers have no bits to combine; use .view or .astype",
+    )
+    return a, b, weak
+
+
+@binary
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
+    """x & y."""
+    a, b, weak = _bit_operands("bitwise_and", x, y)
+    return Tracer(build.and_(a, b), weak)
+
+
+@binary
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
+    """x | y."""
+    a, b, weak = _bit_operands("bitwise_or", x, y)
+    return Tracer(build.or_(a, b), weak)
+
+
+@binary
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    """x ^ y."""
+    a, b, weak = _bit_operands("bitwise_xor", x, y)
+    return Tracer(build.xor(a, b), weak)
+
+
+@public()
+def bitwise_not(x: ArrayLike) -> Array:
+    """All bits flipped."""
+    t = lift(x)
+    return Tracer(build.not_(t.node), t.weak)
+
+
+def _shift_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[UOp, UOp, bool]:
+    a, b, weak = _bit_operands(name, x, y)
+    need(a.dtype is not dt.bool_, name, "bools cannot be shifted; convert with .astype")
+    return a, b, weak
+
+
+@binary
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
+    """x << y; 0 for shifts by the width or more."""
+    a, b, weak = _shift_operands("shift_left", x, y)
+    return Tracer(build.shl(a, b), weak)
+
+
+@binary
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
+    """x >> y, filled with the sign bit."""
+    a, b, weak = _shift_operands("shift_right_arithmetic", x, y)
+    if not a.dtype.is_signed:
+        signed = _signed(a)
+        out = build.shr(signed, build.bitcast(b, signed.dtype))
+        return Tracer(build.bitcast(out, a.dtype), weak)
+    return Tracer(build.shr(a, b), weak)
+
+
+@binary
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
+    """x >> y, filled with zeros."""
+    a, b, weak = _shift_operands("shift_right_logical", x, y)
+    bits, by = unsigned(a), unsigned(b)
+    return Tracer(build.bitcast(build.shr(bits, by), a.dtype), weak)
+
+
+_UNSIGNED = {1: dt.uint8, 2: dt.uint16, 4: dt.uint32, 8: dt.uint64}
+_SIGNED = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
+
+
+def unsigned(x: UOp) -> UOp:
+    """The same bits as unsigned integers."""
+    return build.bitcast(x, _UNSIGNED[x.dtype.itemsize])
+
+
+def _signed(x: UOp) -> UOp:
+    return build.bitcast(x, _SIGNED[x.dtype.itemsize])
+
+
+def count_ones(x: UOp) -> UOp:
+    """Number of set bits of unsigned integers: pairs, then nibbles, then bytes are added up side by side."""
+    width = x.dtype.bits
+    mask = (1 << width) - 1
+    pairs, nibbles, bytes_ = [int(m * (mask // 255)) for m in (0x55, 0x33, 0x0F)]
+    x = build.sub(x, build.and_(build.shr(x, 1), pairs))
+    x = build.add(build.and_(x, nibbles), build.and_(build.shr(x, 2), nibbles))
+    x = build.and_(build.add(x, build.shr(x, 4)), bytes_)
+    if width == 8:
+        return x
+    return build.shr(build.mul(x, mask // 255), width - 8)
+
+
+@public()
+def population_count(x: ArrayLike) -> Array:
+    """Number of set bits, in the dtype of `x`."""
+    t = lift(x)
+    need(
+        t.node.dtype.is_int,
+        "population_count",
+        f"it counts the bits of integers, not of {t.node.dtype}",
+    )
+    return Tracer(build.bitcast(count_ones(unsigned(t.node)), t.node.dtype), t.weak)
+
+
+@public()
+def clz(x: ArrayLike) -> Array:
+    """Number of leading zero bits, in the dtype of `x`."""
+    t = lift(x)
+    need(t.node.dtype.is_int, "clz", f"it counts the bits of integers, not of {t.node.dtype}")
+    bits = unsigned(t.node)
+    step = 1
+    while step < bits.dtype.bits:  # fill every bit below the highest one
+        bits = build.or_(bits, build.shr(bits, step))
+        step *= 2
+    return Tracer(build.bitcast(count_ones(build.not_(bits)), t.node.dtype), t.weak)
+
+
+# ---- choices
+@public()
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """x + 1j * y of float32 or float64 parts."""
+    (a, b), _, _ = common("complex", x, y, least=dt.default_float())
+    return Tracer(build.complex_(a, b))
+
+
+@public()
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN stays.
+
+    The gradient is 1 inside and at the bounds.
+    """
+    t = lift(x)
+    node = t.node
+    low, high = [build.broadcast_to(cast_node(b, node.dtype), node.shape) for b in (min, max)]
+    if not node.dtype.is_float:
+        return Tracer(build.minimum(build.maximum(node, low), high), t.weak)
+    raised = build.where(build.lt(node, low), low, node)
+    return Tracer(build.where(build.lt(high, raised), high, raised), t.weak)
+
+
+@public()
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """on_true where `pred`, else on_false; `pred` is a scalar or has their shape."""
+    condition = lift(pred).node
+    need(
+        condition.dtype is dt.bool_,
+        "select",
+        f"pred must be bool, got {condition.dtype}; compare it with 0",
+    )
+    (a, b), _, weak = common("select", on_true, on_false)
+    _check_which("select", condition, a)
+    return Tracer(build.where(build.broadcast_to(condition, a.shape), a, b), weak)
+
+
+def _check_which(name: str, which: UOp, case: UOp) -> None:
+    if which.shape not in ((), case.shape):
+        raise note_user_line(
+            ShapeError(
+                f"{name} needs a selector that is a scalar or shaped as the cases {case.shape}, got {which.shape}"
+            )
+        )
+
+
+@public()
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    """cases[which], element by element; `which` is bool for two cases, else an int32 index."""
+    if not cases:
+        raise note_user_line(ArgumentError("select_n needs at least one case"))
+    selector = lift(which).node
+    nodes, _, weak = (
+        common("select_n", *cases) if len(cases) > 1 else ([lift(cases[0]).node], None, False)
+    )
+    _check_which("select_n", selector, nodes[0])
+    selector = build.broadcast_to(selector, nodes[0].shape)
+    if selector.dtype is dt.bool_:
+        if len(nodes) > 2:
+            raise note_user_line(
+                ArgumentError(f"select_n with a bool selector takes two cases, got {len(nodes)}")
+            )
+        return Tracer(build.where(selector, nodes[-1], nodes[0]), weak)
+    need(
+        selector.dtype.is_int,
+        "select_n",
+        f"the selector must be bool or integer, got {selector.dtype}",
+    )
+    out = nodes[-1]
+    for i in range(
+        len(nodes) - 2, -1, -1
+    ):  # an index below 0 counts as 0, past the end as the last
+        out = build.where(build.le(selector, i), nodes[i], out)
+    return Tracer(out, weak)
+
+
+__all__ = [
+    "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "cos", "cosh", "digamma", "div", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag", "integer_pow", "is_finite", "le",
+    "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "population_count", "pow",
+    "real", "reciprocal", "reduce_precision", "rem", "round", "rsqrt", "select", "select_n", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
+]  # fmt: skip

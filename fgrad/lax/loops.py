@@ -1,0 +1,482 @@
+"""scan, while_loop, fori_loop and map: loops inside a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.lax.branches import cond
+from fgrad.lax.staging import (
+    Function, as_one_program, close_together, current, fits, mismatch, refs_of, tracers, wider,
+)  # fmt: skip
+from fgrad.trace import tree
+from fgrad.trace.apply import operand
+from fgrad.trace.ref import Ref
+from fgrad.trace.stage import Stage
+from fgrad.trace.staging import Traced, function_name, trace
+from fgrad.trace.tracer import ArrayLike, Tracer, lift
+from fgrad.trace.vmap import vmap
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, open_param, paused_gc, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import Call, Program, Scan, While, close, gets
+
+
+# ---- scan
+def scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+    *,
+    checkpoint: bool | int | str | None = None,
+) -> Any:
+    """Run `carry, y = f(carry, x)` over the leading axis of `xs`; gives (final carry, stacked y).
+
+    init        the first carry, a pytree of arrays; f returns carries of the same structure, shapes and dtypes
+    xs          pytree of arrays with the same leading axis, or None: then `length` says how many steps
+    reverse     go from the last x to the first; y number i still belongs to x number i
+    unroll      accepted for compatibility; the compiler decides
+    checkpoint  what to keep for the derivative: None, everything it needs; True, the carry of every step; k, the carry of
+                every k-th step; "sqrt", of about sqrt(length) of them. The rest is computed again.
+
+    Raises ArgumentError when the carry changes its type, ShapeError when lengths differ.
+
+    >>> scan(lambda c, x: (c + x, c), 0.0, fnp.arange(3.0))
+    (Array(3., dtype=float32), Array([0., 0., 1.], dtype=float32))
+    """
+    leaves, spec = tree.flatten(xs)
+    n = _length(leaves, spec, length)
+    if not callable(f):
+        raise note_user_line(
+            ArgumentError(f"scan needs a function as its first argument, got {type(f).__name__}")
+        )
+    return _scan(f, init, xs, _Steps(n, bool(reverse), checkpoint))
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """How a scan runs."""
+
+    length: int
+    reverse: bool
+    checkpoint: bool | int | str | None = None
+
+    @property
+    def segment(self) -> int:
+        """How many steps are computed again together in the derivative; 0 for none."""
+        match self.checkpoint:
+            case None | False:
+                return 0
+            case True:
+                return 1
+            case "sqrt":
+                return max(1, round(self.length**0.5))
+            case int(k) if k >= 1:
+                return k
+        raise note_user_line(
+            ArgumentError(
+                f'scan checkpoint is None, True, "sqrt" or a number of steps, got {self.checkpoint!r}'
+            )
+        )
+
+
+def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None) -> int:
+    sizes = {}
+    for i, x in enumerate(leaves):
+        shape = lift(x).shape
+        if not shape:
+            raise note_user_line(
+                ShapeError(
+                    f"scan runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar"
+                )
+            )
+        sizes[tree.path_of(spec, i, "xs")] = shape[0]
+    if length is not None:
+        sizes["length"] = int(length)
+    if not sizes:
+        raise note_user_line(ArgumentError("scan without xs needs length="))
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{k} has {v}" for k, v in sizes.items())
+        raise note_user_line(ShapeError(f"scan got different lengths: {listed}"))
+    return next(iter(sizes.values()))
+
+
+@as_one_program("scan")
+def _scan(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
+    init_leaves, init_tree = tree.flatten(init)
+    x_leaves, x_tree = tree.flatten(xs)
+    starts = [operand(x) for x in init_leaves]
+    rows = [operand(x) for x in x_leaves]
+    avals = [t.aval for t in starts]
+    slices = [Aval(r.aval.dtype, r.shape[1:], r.weak) for r in rows]
+    in_tree = tree.structure(((init, xs), {}))
+    with paused_gc():
+        avals, traced, carries, y_nodes, y_tree, y_weak = _settled(
+            f, in_tree, avals, slices, init_tree
+        )
+        begin = [build.cast(t.node, a.dtype) for t, a in zip(starts, avals, strict=True)]
+        read, written = refs_of([traced])
+        own = Function(traced, traced.outs)
+        k = len(avals)
+        entries = [own.entry(r) for r in written]
+        params = [*[own.entry(r) for r in read], *traced.params[:k], *entries, *traced.params[k:]]
+        finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
+        captured, (program,) = close_together([(params, [*carries, *finals, *y_nodes])], "scan")
+        consts = [*captured, *[current(r) for r in read]]
+        carry = [*begin, *[current(r) for r in written]]
+        results = scan_nodes(program, consts, carry, [r.node for r in rows], steps)
+    _write_back(written, results[k : k + len(written)])
+    out = tree.unflatten(init_tree, tracers(results[:k], [a.weak for a in avals]))
+    return out, tree.unflatten(y_tree, tracers(results[k + len(written) :], y_weak))
+
+
+def _write_back(refs: Sequence[Ref], nodes: Sequence[UOp]) -> None:
+    for r, n in zip(refs, nodes, strict=True):
+        r.put(Tracer(n))
+
+
+def _settled(
+    f: Callable[..., Any],
+    in_tree: tree.TreeDef,
+    avals: list[Aval],
+    slices: list[Aval],
+    init_tree: tree.TreeDef,
+) -> tuple[list[Aval], Traced, list[UOp], list[UOp], tree.TreeDef, list[bool]]:
+    """Trace the body until the carry has a type that it keeps: weak initial values take the dtype the body gives them."""
+    k = len(avals)
+    while True:
+        pair: list[tree.TreeDef] = []
+
+        def body(carry: Any, x: Any, pair: list[tree.TreeDef] = pair) -> Any:
+            result = f(carry, x)
+            if not (isinstance(result, tuple | list) and len(result) == 2):
+                raise note_user_line(
+                    ArgumentError(
+                        f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}"
+                    )
+                )
+            pair.extend([tree.structure(part) for part in result])
+            return result[0], result[1]
+
+        traced = trace(body, in_tree, [*avals, *slices], Stage("scan body"))
+        carry_tree, y_tree = pair
+        _same_tree("scan", "the carry", init_tree, carry_tree)
+        outs, weak = traced.outs[:k], traced.weak[:k]
+        carries, better = [], list(avals)
+        for i, (o, w, a) in enumerate(zip(outs, weak, avals, strict=True)):
+            stronger = wider(a, o, w)
+            if stronger is not None:
+                better[i] = stronger
+                continue
+            fitting = fits(o, w, a)
+            if fitting is None:
+                raise mismatch(
+                    "scan", "the carry", init_tree, i, "carry", a, Aval(o.dtype, o.shape)
+                )
+            carries.append(fitting)
+            better[i] = Aval(a.dtype, a.shape, a.weak and w)
+        if better == avals:
+            return avals, traced, carries, traced.outs[k:], y_tree, traced.weak[k:]
+        avals = better
+
+
+def _same_tree(what: str, which: str, want: tree.TreeDef, got: tree.TreeDef) -> None:
+    if want != got:
+        raise note_user_line(
+            ArgumentError(
+                f"{what}: {which} must keep its structure, but it went in as {want} and came out as {got}"
+            )
+        )
+
+
+def scan_nodes(
+    program: Program, consts: Sequence[UOp], carry: Sequence[UOp], xs: Sequence[UOp], steps: _Steps
+) -> list[UOp]:
+    """The results (carries, stacked ys) of a SCAN of `program`, in checkpointed segments where `steps` asks for them."""
+    segment, n = steps.segment, steps.length
+    nc, k = len(consts), len(carry)
+    if segment == 0:
+        node = Scan(program, n, nc, k, len(xs), steps.reverse)
+        return gets(uop(Op.SCAN, (*consts, *carry, *xs), node))
+    if segment == 1:
+        kept = _kept(program)
+        return gets(
+            uop(Op.SCAN, (*consts, *carry, *xs), Scan(kept, n, nc, k, len(xs), steps.reverse))
+        )
+    many, rest = divmod(n, segment)
+    inner = _Steps(segment, steps.reverse)
+    params = [open_param(u.dtype, u.shape) for u in (*consts, *carry)]
+    part = [open_param(x.dtype, (segment, *x.shape[1:])) for x in xs]
+    body = close([*params, *part], scan_nodes(program, params[:nc], params[nc:], part, inner))
+
+    def pieces(carry: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+        cut = rest if steps.reverse else 0
+        rows = [build.slice_axis(x, 0, cut, cut + many * segment) for x in xs]
+        rows = [build.reshape(x, (many, segment, *x.shape[1:])) for x in rows]
+        arg = Scan(_kept(body), many, nc, k, len(xs), steps.reverse)
+        out = gets(uop(Op.SCAN, (*consts, *carry, *rows), arg))
+        return out[:k], [build.reshape(y, (many * segment, *y.shape[2:])) for y in out[k:]]
+
+    def remainder(carry: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+        start = 0 if steps.reverse else many * segment
+        rows = [build.slice_axis(x, 0, start, start + rest) for x in xs]
+        out = scan_nodes(program, consts, carry, rows, _Steps(rest, steps.reverse))
+        return out[:k], out[k:]
+
+    carry, ys = pieces(carry)
+    if rest:
+        carry, more = remainder(carry)
+        ys = [
+            build.concatenate([b, a] if steps.reverse else [a, b], 0)
+            for a, b in zip(ys, more, strict=True)
+        ]
+    return [*carry, *ys]
+
+
+def _kept(program: Program) -> Program:
+    """`program` as a checkpoint: its inputs are kept, its inside is computed again in the derivative."""
+    params = [open_param(p.dtype, p.shape) for p in program.params]
+    return close(params, gets(uop(Op.CALL, tuple(params), Call(program, "checkpoint", "scan"))))
+
+
+# ---- while
+def while_loop(
+    cond_fun: Callable[..., Any],
+    body_fun: Callable[..., Any],
+    init_val: Any,
+    *,
+    max_steps: int | None = None,
+) -> Any:
+    """Run `val = body_fun(val)` as long as `cond_fun(val)`; gives the last value.
+
+    init_val   a pytree of arrays; body_fun returns the same structure, shapes and dtypes
+    cond_fun   returns a bool scalar
+    max_steps  at most so many steps. With it the loop can be differentiated in reverse mode too.
+
+    >>> while_loop(lambda x: x < 100, lambda x: x * 2, 3)
+    Array(192, dtype=int64)
+    """
+    for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
+        if not callable(g):
+            raise note_user_line(
+                ArgumentError(f"while_loop needs {what} as a function, got {type(g).__name__}")
+            )
+    if max_steps is not None:
+        return _bounded_while(cond_fun, body_fun, init_val, _Steps(int(max_steps), False))
+    return _while(cond_fun, body_fun, init_val)
+
+
+@as_one_program("while_loop")
+def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
+    leaves, spec = tree.flatten(init_val)
+    starts = [operand(x) for x in leaves]
+    in_tree = tree.structure(((init_val,), {}))
+    with paused_gc():
+        avals, body, carries = _settled_body(body_fun, in_tree, [t.aval for t in starts], spec)
+        test = trace(cond_fun, in_tree, avals, Stage("while_loop condition"))
+        predicate = _predicate("while_loop", cond_fun, test)
+        read, written = refs_of([test, body])
+        if test.finals:
+            raise note_user_line(
+                ArgumentError(
+                    f"while_loop: the condition {function_name(cond_fun)} must not write to a Ref"
+                )
+            )
+        functions = []
+        for traced, outs in ((test, [predicate]), (body, carries)):
+            own = Function(traced, outs)
+            entries = [own.entry(r) for r in written]
+            finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
+            params = [*[own.entry(r) for r in read], *traced.params, *entries]
+            functions.append((params, [*outs, *finals] if traced is body else outs))
+        captured, (condition, step) = close_together(functions, "while_loop")
+        consts = [*captured, *[current(r) for r in read]]
+        begin = [build.cast(t.node, a.dtype) for t, a in zip(starts, avals, strict=True)]
+        carry = [*begin, *[current(r) for r in written]]
+        results = gets(uop(Op.WHILE, (*consts, *carry), While(condition, step, len(consts))))
+    _write_back(written, results[len(begin) :])
+    return tree.unflatten(spec, tracers(results[: len(begin)], [a.weak for a in avals]))
+
+
+def _predicate(what: str, f: Callable[..., Any], traced: Traced) -> UOp:
+    """The one bool scalar that a condition returns."""
+    if len(traced.outs) != 1 or traced.outs[0].shape != () or traced.outs[0].dtype is not dt.bool_:
+        got = ", ".join(str(a) for a in traced.out_avals)
+        raise note_user_line(
+            ArgumentError(
+                f"{what}: the condition {function_name(f)} must return one bool scalar, got {got or 'nothing'}"
+            )
+        )
+    return traced.outs[0]
+
+
+def _settled_body(
+    f: Callable[..., Any], in_tree: tree.TreeDef, avals: list[Aval], spec: tree.TreeDef
+) -> tuple[list[Aval], Traced, list[UOp]]:
+    """As `_settled`, for a body that returns only the carry."""
+    while True:
+        traced = trace(f, in_tree, avals, Stage("while_loop body"))
+        _same_tree("while_loop", "the value", spec, traced.out_tree)
+        carries, better = [], list(avals)
+        for i, (o, w, a) in enumerate(zip(traced.outs, traced.weak, avals, strict=True)):
+            stronger = wider(a, o, w)
+            if stronger is not None:
+                better[i] = stronger
+                continue
+            fitting = fits(o, w, a)
+            if fitting is None:
+                raise mismatch("while_loop", "the value", spec, i, "val", a, Aval(o.dtype, o.shape))
+            carries.append(fitting)
+            better[i] = Aval(a.dtype, a.shape, a.weak and w)
+        if better == avals:
+            return avals, traced, carries
+        avals = better
+
+
+def _bounded_while(
+    cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any, steps: _Steps
+) -> Any:
+    """A scan whose steps stand still once the condition is false."""
+
+    def step(val: Any, _: None) -> tuple[Any, None]:
+        return cond(cond_fun(val), body_fun, lambda v: v, val), None
+
+    return _scan(step, init_val, None, steps)[0]
+
+
+# ---- for
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[..., Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Run `val = body_fun(i, val)` for i = lower .. upper-1; gives the last value.
+
+    With bounds known while tracing it can be differentiated in both modes, otherwise in forward mode only.
+
+    >>> fori_loop(0, 5, lambda i, x: x + i, 0)
+    Array(10, dtype=int64)
+    """
+    for what, bound in (("lower", lower), ("upper", upper)):
+        aval = lift(bound).aval
+        if not aval.dtype.is_int or aval.shape != ():
+            raise note_user_line(
+                DtypeError(f"fori_loop needs {what} as an integer scalar, got {aval}")
+            )
+    first, last = _known(lower), _known(upper)
+    if first is not None and last is not None:
+        return _counted(body_fun, init_val, first, max(last - first, 0))
+
+    def body(state: Any) -> Any:
+        i, end, val = state
+        return _plus_one(i), end, body_fun(i, val)
+
+    return _while(_not_done, body, (*_bounds(lower, upper), init_val))[2]
+
+
+def _known(x: Any) -> int | None:
+    """The value of a bound that is known now."""
+    if isinstance(x, Tracer):
+        return int(build.scalar_of(x.node)) if build.is_const(x.node) else None
+    return int(np.asarray(x))
+
+
+def _counted(body_fun: Callable[..., Any], init_val: Any, first: int, n: int) -> Any:
+    def step(val: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(i, val), None
+
+    return _run_counted(step, init_val, _Steps(n, False), _Steps(first, False))
+
+
+@as_one_program("fori_loop")
+def _run_counted(step: Callable[..., Any], init_val: Any, steps: _Steps, first: _Steps) -> Any:
+    counter = build.iota(steps.length)
+    if first.length:
+        counter = build.add(counter, first.length)
+    return _scan(step, init_val, Tracer(counter, True), steps)[0]
+
+
+@as_one_program("fori_loop")
+def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
+    """Both bounds in one dtype; the counter is weak when both are."""
+    a, b = lift(lower), lift(upper)
+    dtype, weak = dt.promote((a.node.dtype, a.weak), (b.node.dtype, b.weak))
+    return Tracer(build.cast(a.node, dtype), weak), Tracer(build.cast(b.node, dtype), weak)
+
+
+def _not_done(state: Any) -> Tracer:
+    return Tracer(build.lt(lift(state[0]).node, lift(state[1]).node))
+
+
+def _plus_one(i: Any) -> Tracer:
+    t = lift(i)
+    return Tracer(build.add(t.node, 1), t.weak)
+
+
+# ---- map
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """`f` of every element along the leading axis of `xs`, one after the other, results stacked.
+
+    batch_size   so many at a time, by vmap
+
+    >>> map(lambda x: x * 2, fnp.arange(3))
+    Array([0, 2, 4], dtype=int64)
+    """
+    leaves, spec = tree.flatten(xs)
+    n = _length(leaves, spec, None)
+    if batch_size is None:
+        return _mapped(f, xs, _Steps(n, False))
+    if batch_size < 1:
+        raise note_user_line(
+            ArgumentError(f"map needs a batch_size of at least 1, got {batch_size}")
+        )
+    return _map_batches(f, xs, _Steps(n, False), _Steps(batch_size, False))
+
+
+def _mapped(f: Callable[..., Any], xs: Any, steps: _Steps) -> Any:
+    def step(_: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    return _scan(step, None, xs, steps)[1]
+
+
+@as_one_program("map")
+def _map_batches(f: Callable[..., Any], xs: Any, steps: _Steps, batch: _Steps) -> Any:
+    n, size = steps.length, batch.length
+    many, rest = divmod(n, size)
+
+    def part(x: Any, start: int, stop: int, shape: tuple[int, ...]) -> Tracer:
+        t = lift(x)
+        return Tracer(
+            build.reshape(build.slice_axis(t.node, 0, start, stop), (*shape, *t.shape[1:])), t.weak
+        )
+
+    def flat(y: Any) -> Tracer:
+        t = lift(y)
+        return Tracer(build.reshape(t.node, (many * size, *t.shape[2:])), t.weak)
+
+    def joined(a: Any, b: Any) -> Tracer:
+        return Tracer(build.concatenate([lift(a).node, lift(b).node], 0), lift(a).weak)
+
+    chunks = tree.map_(lambda x: part(x, 0, many * size, (many, size)), xs)
+    out = tree.map_(flat, _mapped(vmap(f), chunks, _Steps(many, False)))
+    if not rest:
+        return out
+    more = vmap(f)(tree.map_(lambda x: part(x, many * size, n, (rest,)), xs))
+    return tree.map_(joined, out, more)
+
+
+__all__ = ["fori_loop", "map", "scan", "while_loop"]

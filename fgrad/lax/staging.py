@@ -1,0 +1,167 @@
+"""From Python functions to the closed programs of loops and branches.
+
+Several functions that run on the same operands (branches; condition and body) are closed together: what any of them captures
+becomes an operand of all. A Ref that one of them writes becomes an operand and a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from fgrad.errors import ArgumentError, note_user_line
+from fgrad.trace import tree
+from fgrad.trace.apply import apply, close_over, operand
+from fgrad.trace.ref import Ref, version_in
+from fgrad.trace.stage import Stage, check_leaks, is_tracing, stages
+from fgrad.trace.staging import Traced
+from fgrad.trace.tracer import Tracer, is_arraylike
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import UOp, open_param
+from fgrad.uop.program import Program, close, closure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_one_program(what: str) -> Callable[[F], F]:
+    """Decorate a function of (functions and arrays): outside of any stage a call of it is traced, compiled and run as a whole.
+
+    Array arguments may be pytrees; leaves that are no arrays (functions, flags) are passed through.
+    """
+
+    def decorate(body: F) -> F:
+        @wraps(body)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if is_tracing():
+                return body(*args, **kwargs)
+            leaves, spec = tree.flatten((args, kwargs), is_leaf=callable)
+            moving = [
+                i for i, x in enumerate(leaves) if is_arraylike(x) and not isinstance(x, bool | int)
+            ]
+
+            def run(*arrays: Any) -> Any:
+                full = list(leaves)
+                for i, x in zip(moving, arrays, strict=True):
+                    full[i] = x
+                a, k = tree.unflatten(spec, full)
+                return body(*a, **k)
+
+            operands = [operand(leaves[i]) for i in moving]
+            in_tree = tree.structure((tuple([0] * len(moving)), {}))
+            closed = close_over(run, operands, in_tree, Stage(what))
+            results = apply(
+                closed.program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs
+            )
+            return tree.unflatten(closed.out_tree, results[: len(closed.out_avals)])
+
+        return cast(F, wrapper)
+
+    return decorate
+
+
+# ---- Refs and captures
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A traced function with its own parameters and results, to be closed together with others."""
+
+    traced: Traced
+    outs: list[UOp]
+
+    def entry(self, ref: Ref) -> UOp:
+        """The parameter that stands for the contents of `ref` at the beginning."""
+        if ref in self.traced.refs:
+            return self.traced.entries[self.traced.refs.index(ref)]
+        return open_param(ref.aval.dtype, ref.aval.shape, "ref")
+
+    def final(self, ref: Ref, entry: UOp) -> UOp:
+        """The contents of `ref` at the end."""
+        for i, node in self.traced.finals:
+            if self.traced.refs[i] is ref:
+                return node
+        return entry
+
+
+def refs_of(functions: Sequence[Traced]) -> tuple[list[Ref], list[Ref]]:
+    """-> (Refs that are only read, Refs that some function writes), in order of first touch."""
+    every: dict[Ref, None] = {}
+    written: dict[Ref, None] = {}
+    for t in functions:
+        every.update(dict.fromkeys(t.refs))
+        written.update({t.refs[i]: None for i, _ in t.finals})
+    return [r for r in every if r not in written], list(written)
+
+
+def current(ref: Ref) -> UOp:
+    """The contents of `ref` now, in the open stage."""
+    return version_in(ref, len(stages()) - 1)
+
+
+def close_together(
+    functions: Sequence[tuple[Sequence[UOp], Sequence[UOp]]], what: str
+) -> tuple[list[UOp], list[Program]]:
+    """(params, outs) of several functions -> (captured outer nodes, Programs over (*captured, *params))."""
+    closed = [closure(params, outs) for params, outs in functions]
+    union: dict[UOp, None] = {}
+    for captured, _ in closed:
+        union.update(dict.fromkeys(captured))
+    everything = list(union)
+    check_leaks(everything, what)
+    programs = []
+    for (params, _), (captured, program) in zip(functions, closed, strict=True):
+        if captured == everything:
+            programs.append(program)
+            continue
+        fresh = {c: open_param(c.dtype, c.shape, "captured") for c in everything}
+        own = [open_param(p.dtype, p.shape) for p in params]
+        outs = program.inline([*[fresh[c] for c in captured], *own])
+        programs.append(close([*fresh.values(), *own], outs))
+    return everything, programs
+
+
+# ---- types of carries and results
+def describe(aval: Aval) -> str:
+    """dtype[shape] as in messages."""
+    return str(Aval(aval.dtype, aval.shape))
+
+
+def fits(node: UOp, weak: bool, aval: Aval) -> UOp | None:
+    """`node` as a value of `aval`: itself, cast when only its weak dtype differs, or None."""
+    if node.shape != aval.shape:
+        return None
+    if node.dtype is aval.dtype:
+        return node
+    if weak and dt.promote((node.dtype, True), (aval.dtype, False))[0] is aval.dtype:
+        return build.cast(node, aval.dtype)
+    return None
+
+
+def wider(old: Aval, node: UOp, weak: bool) -> Aval | None:
+    """The aval that a weak initial value takes when the body gives a stronger dtype; None when they cannot agree."""
+    if node.shape != old.shape or not old.weak or weak:
+        return None
+    return Aval(node.dtype, old.shape) if node.dtype is not old.dtype else None
+
+
+def mismatch(
+    what: str, given: str, spec: tree.TreeDef, i: int, root: str, want: Aval, got: Aval
+) -> ArgumentError:
+    """The error for a result that does not have the type it must have."""
+    if want.dtype is got.dtype:
+        way_out = "return an array of the same shape"
+    else:
+        way_out = f"convert it with .astype, or start from a {got.dtype} value"
+    return note_user_line(
+        ArgumentError(
+            f"{what}: {given} {tree.path_of(spec, i, root)} has type {describe(want)}, but the function returned "
+            f"{describe(got)} there; {way_out}"
+        )
+    )
+
+
+def tracers(nodes: Sequence[UOp], weak: Sequence[bool]) -> list[Tracer]:
+    """Tracers of nodes with their weakness."""
+    return [Tracer(n, w) for n, w in zip(nodes, weak, strict=True)]

@@ -1,0 +1,140 @@
+"""Reductions over sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.lax.reductions import identity_of, monoid_of, with_init
+from fgrad.lax.shapes import padded
+from fgrad.numpy.common import public
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, lift
+from fgrad.uop import build
+from fgrad.uop.op import Op
+
+
+def pads_of(
+    padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    """`padding` as one (low, high) for each axis: worked out for "SAME", "SAME_LOWER" and "VALID"."""
+    if isinstance(padding, str):
+        name = padding.upper()
+        if name == "VALID":
+            return [(0, 0)] * len(sizes)
+        if name not in ("SAME", "SAME_LOWER"):
+            raise note_user_line(
+                ArgumentError(
+                    f'padding is "SAME", "SAME_LOWER", "VALID" or pairs of ints, got {padding!r}'
+                )
+            )
+        out = []
+        for n, k, s in zip(sizes, windows, strides, strict=True):
+            total = max((-(-n // s) - 1) * s + k - n, 0)
+            less, more = total // 2, total - total // 2
+            out.append((less, more) if name == "SAME" else (more, less))
+        return out
+    pairs = [tuple([int(p) for p in pair]) for pair in padding]
+    if len(pairs) != len(sizes) or any(len(p) != 2 for p in pairs):
+        raise note_user_line(
+            ArgumentError(
+                f"padding needs one (low, high) for each of {len(sizes)} axes, got {padding!r}"
+            )
+        )
+    return [(lo, hi) for lo, hi in pairs]
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+) -> list[tuple[int, int]]:
+    """`padding` as one (low, high) for each axis."""
+    return pads_of(padding, in_shape, window_shape, window_strides)
+
+
+def reduce_window(
+    operand: ArrayLike,
+    init_value: ArrayLike,
+    computation: Callable[..., Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array:
+    """Every window of `operand` combined by `computation`, one of add, mul, max, min and the bitwise ones.
+
+    init_value         what each window starts from
+    window_dimensions  size of the window along every axis; strides and dilations likewise, 1 by default
+    padding            "SAME", "VALID", or one (low, high) for each axis
+
+    Raises NotImplementedError for other functions.
+
+    >>> reduce_window(fnp.arange(4.0), 0.0, lax.add, (2,))
+    Array([1., 3., 5.], dtype=float32)
+    """
+    op = monoid_of(computation, lift(operand).node.dtype)
+    if op is None:
+        raise NotImplementedError(
+            "reduce_window with a function other than add, mul, max, min, and, or, xor; use "
+            "conv_general_dilated_patches and reduce the windows with it"
+        )
+    known = is_scalar(init_value)
+    return _reduce_window(
+        operand, None if known else init_value, init_value if known else None, op, tuple(window_dimensions),
+        window_strides, padding, base_dilation, window_dilation,
+    )  # fmt: skip
+
+
+def _factors(values: Any, n: int, what: str) -> tuple[int, ...]:
+    out = (1,) * n if values is None else tuple([int(v) for v in values])
+    if len(out) != n or any(v < 1 for v in out):
+        raise note_user_line(
+            ArgumentError(f"reduce_window needs {n} {what} of at least 1, got {values!r}")
+        )
+    return out
+
+
+@public(static=("static", "op", "window", "strides", "padding", "grown", "spaced"))
+def _reduce_window(
+    x: ArrayLike,
+    init: Any,
+    static: Any,
+    op: Op,
+    window: Any,
+    strides: Any,
+    padding: Any,
+    grown: Any,
+    spaced: Any,
+) -> Array:
+    t = lift(x)
+    node, n = t.node, t.ndim
+    if len(window) != n:
+        raise note_user_line(
+            ShapeError(
+                f"reduce_window of shape {t.shape} needs {n} window_dimensions, got {window}"
+            )
+        )
+    window = _factors(window, n, "window_dimensions")
+    strides = _factors(strides, n, "window_strides")
+    grown, spaced = (
+        _factors(grown, n, "base_dilation factors"),
+        _factors(spaced, n, "window_dilation factors"),
+    )
+    sizes = [(m - 1) * d + 1 if m else 0 for m, d in zip(t.shape, grown, strict=True)]
+    spans = [(k - 1) * d + 1 for k, d in zip(window, spaced, strict=True)]
+    pads = pads_of(padding, sizes, spans, strides)
+    rows = [(lo, hi, d - 1) for (lo, hi), d in zip(pads, grown, strict=True)]
+    node = padded(node, rows, build.const(identity_of(op, node.dtype), node.dtype))
+    for axis, (k, s, d) in enumerate(zip(window, strides, spaced, strict=True)):
+        if k == 1 and s == 1:
+            continue
+        node = build.window(node, axis, k, s, d)
+    node = build.reduce_(node, range(n, node.ndim), op)
+    return Tracer(with_init(op, node, init if static is None else static), t.weak)
+
+
+__all__ = ["padtype_to_pads", "reduce_window"]
