@@ -1,0 +1,105 @@
+"""Looking into running programs: prints, callbacks, checks, memory."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.hw.pool import host_pool
+from fgrad.trace import tree
+from fgrad.trace.callback import io_callback
+from fgrad.trace.tracer import is_arraylike
+from fgrad.uop.node import table_size
+
+__all__ = ["callback", "check", "memory", "print"]
+
+
+class _Print:
+    """One format with its non-array arguments; equal ones are equal, so that programs stay equal."""
+
+    __name__ = "debug.print"
+
+    def __init__(self, text: str, spec: Any, fixed: tuple[tuple[int, Any], ...]) -> None:
+        self.key = (text, spec, fixed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Print) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key[:2])
+
+    def __call__(self, *arrays: Any) -> None:
+        text, spec, fixed = self.key
+        it = iter(arrays)
+        known = dict(fixed)
+        args, kwargs = tree.unflatten(spec, [known[i] if i in known else next(it) for i in range(spec.num_leaves)])
+        sys.stdout.write(text.format(*args, **kwargs) + "\n")
+        sys.stdout.flush()
+
+
+def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Print `fmt.format(*args, **kwargs)` whenever the program gets here, also under jit, vmap, grad and in loops.
+
+    Arrays among the arguments are formatted with their values. Prints keep the order of the program.
+
+    >>> debug.print("x = {}", x)
+    """
+    leaves, spec = tree.flatten((args, kwargs))
+    fixed = tuple([(i, x) for i, x in enumerate(leaves) if not is_arraylike(x)])
+    io_callback(_Print(fmt, spec, fixed), None, *[x for x in leaves if is_arraylike(x)])
+
+
+def callback(fun: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Call `fun` with NumPy arrays whenever the program gets here; its result is ignored."""
+    io_callback(_Ignore(fun), None, *args, **kwargs)
+
+
+class _Ignore:
+    """A callback whose result does not matter."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self.__name__ = getattr(fun, "__name__", "callback")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Ignore) and self.fun is other.fun
+
+    def __hash__(self) -> int:
+        return hash(self.fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.fun(*args, **kwargs)
+
+
+class _Check:
+    """Raises when its first argument is false."""
+
+    __name__ = "debug.check"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Check) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __call__(self, condition: Any, *args: Any, **kwargs: Any) -> None:
+        if not np.all(condition):
+            raise AssertionError(self.text.format(*args, **kwargs))
+
+
+def check(condition: Any, fmt: str, *args: Any, **kwargs: Any) -> None:
+    """Stop the program with an error when `condition` (a bool array) is not true everywhere.
+
+    Eagerly an AssertionError; from a compiled program a CallbackFailedError that names it as its cause.
+    """
+    io_callback(_Check(fmt), None, condition, *args, **kwargs)
+
+
+def memory() -> dict[str, int]:
+    """Bytes of the host pool (mapped, free) and the number of live program nodes."""
+    return {"mapped_bytes": host_pool.mapped_bytes, "free_bytes": host_pool.free_bytes(), "nodes": table_size()}
