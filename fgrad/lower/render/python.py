@@ -246,7 +246,7 @@ class _Run(Walk[Array]):
         shape = [1] * self.rank
         for k, (_, n) in enumerate(self.axes):
             shape[k] = n
-        whole = tuple(shape) if self.axes else ()
+        whole = tuple(shape)
         at = np.broadcast_to(at, whole).ravel()
         x = np.broadcast_to(x, whole).ravel()
         if mask is not None:

@@ -1,0 +1,1 @@
+"""The NULL device: lowers and counts, and runs nothing."""

@@ -1,0 +1,1 @@
+"""The PYTHON device: lowered programs interpreted, every access checked."""

@@ -1,0 +1,130 @@
+"""The PYTHON device: the judge of lowering.
+
+It runs what every other device runs (kernels and the driver's steps), by interpretation over the
+same memory, and checks every access. A wrong index raises BadAccessError with kernel, buffer,
+index and limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad.errors import CallbackFailedError, DeviceError
+from fgrad.hw.device import register_device
+from fgrad.hw.pool import host_pool
+from fgrad.lower.limits import Limits
+from fgrad.lower.pipeline import Lowered, lower
+from fgrad.lower.render.python_program import PythonProgram, shaped
+from fgrad.uop.program import Program
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def memory_at(address: int, nbytes: int) -> Bytes:
+    """The bytes at an address of this process."""
+    if not nbytes:
+        return np.zeros(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+
+
+class PythonExecutable:
+    """A lowered program, interpreted in the caller's thread."""
+
+    short = False
+
+    def __init__(
+        self, program: Program, lowered: Lowered, inline: frozenset[int], name: str
+    ) -> None:
+        self.lowered = lowered
+        self.name = name
+        self.inline_params = inline
+        self.aliases = lowered.aliases
+        self.flops, self.bytes = lowered.flops, lowered.bytes
+        self.kernel_count = len(lowered.kernels)
+        self.arena_bytes = lowered.arena_bytes
+        self.hosts = lowered.hosts
+        self.in_sizes = [p.size * p.dtype.itemsize for p in program.params]
+        self.out_sizes = [o.size * o.dtype.itemsize for o in program.outs]
+        self.interpreter = PythonProgram(lowered.block, lowered.arena_bytes, self._host)
+
+    def call(self, words: list[int]) -> None:
+        """Run. `words`: addresses of parameters (bits of inlined scalars), then of outputs."""
+        count = len(self.in_sizes)
+        if len(words) != count + len(self.out_sizes):
+            raise DeviceError(
+                f"{self.name} takes {count} parameters and {len(self.out_sizes)} outputs, "
+                f"got {len(words)} words"
+            )
+        params = []
+        for i, (word, size) in enumerate(zip(words[:count], self.in_sizes, strict=True)):
+            if i in self.inline_params:
+                bits = (word & (1 << 64) - 1).to_bytes(8, "little")
+                params.append(np.frombuffer(bytearray(bits[:size]), np.uint8))
+            else:
+                params.append(memory_at(word, size))
+        outs = [memory_at(w, n) for w, n in zip(words[count:], self.out_sizes, strict=True)]
+        self.interpreter.run(params, outs)
+
+    def _host(self, number: int, ins: Sequence[Bytes], outs: Sequence[Bytes]) -> None:
+        """Call a Python function on copies of its arguments; an ordered one sees no token."""
+        spec = self.lowered.hosts[number]
+        arrays = [
+            shaped(m, a.dtype, a.shape).copy()
+            for m, a in zip(ins, self.lowered.host_avals[number], strict=True)
+        ]
+        token = arrays[: int(spec.ordered)]
+        try:
+            results = [*token, *spec.callback(*arrays[len(token) :])]
+        except Exception as e:
+            raise CallbackFailedError(f"a Python callback inside {self.name} raised {e!r}") from e
+        if len(results) != len(outs):
+            raise CallbackFailedError(
+                f"callback {spec.name!r} inside {self.name} declared {len(outs) - len(token)} results "
+                f"and returned {len(results) - len(token)}"
+            )
+        for memory, aval, x in zip(outs, spec.out_avals, results, strict=True):
+            value = np.asarray(x, aval.dtype.np)
+            if value.shape != aval.shape:
+                raise CallbackFailedError(
+                    f"callback {spec.name!r} inside {self.name} returned shape {value.shape}, "
+                    f"declared was {aval.shape}"
+                )
+            shaped(memory, aval.dtype, aval.shape)[...] = value
+
+    def text(self, stage: str) -> str:
+        """The program at `stage`: kernels, llvm or commands."""
+        if stage == "kernels":
+            return self.lowered.as_text()
+        if stage == "llvm":
+            return self.lowered.ir
+        if stage == "commands":
+            return "\n".join(f"EXEC {k.name}" for k in self.lowered.kernels)
+        raise NotImplementedError(
+            f"the PYTHON device has no stage {stage!r}; choose kernels, llvm or commands"
+        )
+
+
+class PythonDevice:
+    """See the module. `limits` are what programs are lowered for."""
+
+    def __init__(self, index: int) -> None:
+        self.name = f"python:{index}" if index else "python"
+        self.pool = host_pool
+        self.limits = Limits()
+
+    def compile(
+        self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
+    ) -> PythonExecutable:
+        """Lower for interpretation."""
+        lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
+        return PythonExecutable(program, lowered, inline, name)
+
+    def sync(self) -> None:
+        """Everything is done when `call` returns."""
+
+
+register_device("python", PythonDevice)
