@@ -1,8 +1,10 @@
-"""batch: adds one leading axis. Carries (value, is batched); what no batched value reaches stays as it is.
+"""batch: adds one leading axis. Carries (value, is batched); the unbatched stays as it is.
 
-A row receives the node, its new sources, which of them are batched (at least one, but for collectives and calls that hold
-one), and the axis; it returns the batched node. Rows of tuple-valued ops, COLLECTIVE and AFTER return (values, flags).
+A row receives the node, its new sources, which of them are batched (at least one, but for
+collectives and calls that hold one), and the axis; it returns the batched node. Rows of tuple-
+valued ops, COLLECTIVE and AFTER return (values, flags).
 """
+
 from __future__ import annotations
 
 import math
@@ -12,11 +14,24 @@ from typing import Any
 
 from fgrad.errors import VmapAxisError
 from fgrad.trace import call, collective, control_batch  # noqa: F401  rows of this table
-from fgrad.trace.interpret import Batching, align, batch_nodes, batch_program, batching, lead
+from fgrad.trace.interpret import batching
 from fgrad.trace.update import inverse, starts_of
+from fgrad.trace.widen import Batching, align, batch_nodes, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import (
-    add, cast, const, expand, gather, iota, maximum, minimum, mul, permute, reshape, shrink, update,
+    add,
+    cast,
+    const,
+    expand,
+    gather,
+    iota,
+    maximum,
+    minimum,
+    mul,
+    permute,
+    reshape,
+    shrink,
+    update,
 )  # fmt: skip
 from fgrad.uop.node import UOp, paused_gc, uop
 from fgrad.uop.op import ELEMENTWISE, LEAVES, Op
@@ -40,12 +55,16 @@ def batch(
         for (slot, o), wanted in zip(program.effects, batched_refs, strict=True):
             if flags[o] and not in_batched[slot]:
                 raise VmapAxisError(
-                    "a batched value is stored to a Ref that is not batched; create the Ref inside the function, "
-                    "or map over it too"
+                    "a batched value is stored to a Ref that is not batched; "
+                    "create the Ref inside the function, or map over it too"
                 )
             if wanted and not flags[o]:
-                force = tuple([f or any(o == k for _, o in program.effects) for k, f in enumerate(flags)])
-                out, flags = batch_program(program, Batching(size, axis_name), tuple(map(bool, in_batched)), force)
+                force = tuple(
+                    [f or any(o == k for _, o in program.effects) for k, f in enumerate(flags)]
+                )
+                out, flags = batch_program(
+                    program, Batching(size, axis_name), tuple(map(bool, in_batched)), force
+                )
         return out, flags
 
 
@@ -85,7 +104,10 @@ def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
 
 
 def positions(start: UOp, n: int, size: int, step: int) -> UOp:
-    """[*b] -> [*b, size]: the places that a computed start means on an axis of `n` elements, clamped as SHRINK does."""
+    """[*b] -> [*b, size].
+
+    The places that a computed start means on an axis of `n` elements, clamped as SHRINK does.
+    """
     extent = (size - 1) * step + 1 if size else 0
     inside = minimum(maximum(cast(start, dt.int64), 0), n - extent)
     steps = expand(mul(iota(size), step), list(enumerate(start.shape)))
@@ -100,8 +122,12 @@ batching(Op.WINDOW, Op.SKEW)(
 # ---- elementwise
 batching(*ELEMENTWISE)(lambda u, src, f, at: u.like(*align(src, f, at.size)))
 # ---- across elements
-batching(Op.REDUCE)(lambda u, src, f, at: uop(Op.REDUCE, (src[0],), (u.arg[0], tuple([a + 1 for a in u.arg[1]]))))
-batching(Op.PREFIX)(lambda u, src, f, at: uop(Op.PREFIX, (src[0],), (u.arg[0], u.arg[1] + 1, u.arg[2])))
+batching(Op.REDUCE)(
+    lambda u, src, f, at: uop(Op.REDUCE, (src[0],), (u.arg[0], tuple([a + 1 for a in u.arg[1]])))
+)
+batching(Op.PREFIX)(
+    lambda u, src, f, at: uop(Op.PREFIX, (src[0],), (u.arg[0], u.arg[1] + 1, u.arg[2]))
+)
 
 
 @batching(Op.SORT)
@@ -129,13 +155,16 @@ def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
         return _scattered(u, src, f, at)
     old, value = align(src[:2], f[:2], at.size)
     gate = align(src[2 + n_starts :], f[2 + n_starts :], at.size)
-    return uop(Op.UPDATE, (old, value, *starts, *gate), replace(arg, box=((0, at.size, 1), *arg.box)))
+    return uop(
+        Op.UPDATE, (old, value, *starts, *gate), replace(arg, box=((0, at.size, 1), *arg.box))
+    )
 
 
 def _scattered(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
     """A box whose start differs between members, written by index.
 
-    The axes up to the last that is not written whole are flattened into one; the rest are the rows that are written.
+    The axes up to the last that is not written whole are flattened into one; the rest are the rows
+    that are written.
     """
     arg: Update = u.arg
     assert arg.box is not None
@@ -159,7 +188,7 @@ def _scattered(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
     return reshape(new, (at.size, *shape))
 
 
-# ---- calls: SCAN, WHILE, COND in control_batch.py; CALL, HOST in call.py; COPY, COLLECTIVE in collective.py
+# ---- calls: control_batch.py, call.py; across devices: collective.py
 @batching(Op.TUPLE)
 def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
     return src, f
@@ -167,9 +196,13 @@ def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> tuple[list[UOp], l
 
 @batching(Op.GET)
 def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
-    raise AssertionError("batch_nodes reads members itself: every row of a tuple-valued op returns a list")
+    raise AssertionError(
+        "batch_nodes reads members itself: every row of a tuple-valued op returns a list"
+    )
 
 
 # ---- memory
-batching.refuse(Op.LOAD, Op.STORE, because="reads and writes become versions before vmap; see functionalise")
+batching.refuse(
+    Op.LOAD, Op.STORE, because="reads and writes become versions before vmap; see functionalise"
+)
 batching(Op.AFTER)(lambda u, src, f, at: (u.like(*src), f[0]))

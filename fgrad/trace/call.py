@@ -1,35 +1,45 @@
-"""Rows of CALL and HOST in every table.
+"""Rows of CALL in every table.
 
 A CALL keeps a program whole because its identity matters. What its `rule` must be, by kind:
 
-    checkpoint    None, or `rule(node) -> bool`: which values inside are kept and not computed again
-    custom_jvp    `rule.jvp(primals, tangents) -> (outs, tangents)`; tangents may be None on either side
-    custom_vjp    `rule.fwd(primals) -> (outs, residuals)`, `rule.bwd(residuals, cts) -> cts of the primals`
-    kernel        `rule.grad(args, outs, cts) -> cts of the args`, where it has one; `rule.batch(call, args, batched, size)
-                  -> (outs, batched)`, where it has one
+    checkpoint   None, or `rule(node) -> bool`: which values inside are kept, not computed again
+    custom_jvp   `rule.jvp(primals, tangents) -> (outs, tangents)`; tangents may be None
+    custom_vjp   `rule.fwd(primals) -> (outs, residuals)`,
+                 `rule.bwd(residuals, cts) -> cts of the primals`; cts may be None
+    kernel       where it has them: `rule.grad(args, outs, cts) -> cts of the args`,
+                 `rule.batch(call, args, batched, size) -> (outs, batched)`
 
-All of them take and give nodes. A HOST carries its rules itself: `jvp(args, outs, tangents) -> tangents`,
-`transpose(args, linear, cts) -> cts` (linear args are None), `batch(args, batched, size) -> (outs, batched)`.
+All of them take and give nodes. See `host.py` for HOST.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from fgrad.trace.backward import pull_masked
+from fgrad.trace.host import checked, float_tangents, one_by_one
 from fgrad.trace.interpret import (
-    Batching, align, batch_program, batching, jvp, jvp_program, lead, marked, memo, pull_masked, split,
-    split_rules, transpose,
-)  # fmt: skip
+    batching,
+    jvp,
+    jvp_program,
+    marked,
+    memo,
+    split,
+    split_rules,
+    transpose,
+)
 from fgrad.trace.maybe import Maybe, deal, merge, pick, present
 from fgrad.trace.residuals import linear_reads
 from fgrad.trace.strong import Cotangent, Singular
+from fgrad.trace.widen import Batching, align, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.build import reduce_
 from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Call, Host, Program, Scan, close, closure, gets
+from fgrad.uop.program import Call, Host, Program, close, closure, gets
 
 Moved = tuple[list[UOp], list[Maybe]]
 _TANGENT = "custom_vjp tangent"  # the kind of a linear CALL that can only be transposed
@@ -37,18 +47,6 @@ _TANGENT = "custom_vjp tangent"  # the kind of a linear CALL that can only be tr
 
 def _name(call: Call) -> str:
     return f" {call.name!r}" if call.name else ""
-
-
-def checked(got: Sequence[Any], like: Sequence[UOp], what: str) -> list[Any]:
-    """`got`, if it fits `like` (None fits); raises TypeError saying where it does not."""
-    if len(got) != len(like):
-        raise TypeError(f"{what} must give {len(like)} values, gave {len(got)}")
-    for k, (a, b) in enumerate(zip(got, like, strict=True)):
-        if a is not None and (a.shape != b.shape or a.dtype is not b.dtype):
-            raise TypeError(
-                f"{what}: value {k} must be {b.dtype}{list(b.shape)}, is {a.dtype}{list(a.shape)}"
-            )
-    return list(got)
 
 
 # ---- jvp
@@ -61,27 +59,29 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
         outs, tangents = call.rule.jvp(list(u.src), d)
         members = gets(u)
         what = f"the jvp rule of{_name(call) or ' a custom_jvp function'}"
-        return checked(outs, members, what), _floats(checked(tangents, members, what + " (tangents)"))
+        return checked(outs, members, what), float_tangents(
+            checked(tangents, members, what + " (tangents)")
+        )
     if call.kind == "custom_vjp":
         outs, residuals = call.rule.fwd(list(u.src))
-        outs = checked(outs, gets(u), f"the forward rule of{_name(call) or ' a custom_vjp function'}")
+        outs = checked(
+            outs, gets(u), f"the forward rule of{_name(call) or ' a custom_vjp function'}"
+        )
         return outs, _opaque_tangents(outs, call.rule, call.name, list(residuals), u.src, d)
     if call.kind == "kernel":
         members = gets(u)
         if getattr(call.rule, "grad", None) is None:
             if not any(m.dtype.is_inexact for m in members):
                 return members, [None] * len(members)
-            raise NotImplementedError(f"kernel{_name(call)} has no derivative; give kernel_call a grad_fn")
+            raise NotImplementedError(
+                f"kernel{_name(call)} has no derivative; give kernel_call a grad_fn"
+            )
         rule = _KernelRule(call.rule, len(u.src))
         return members, _opaque_tangents(members, rule, call.name, [*u.src, *members], u.src, d)
     raise NotImplementedError(
         f"the second forward derivative of the custom_vjp function{_name(call)}: "
         "it only says how cotangents go back; use custom_jvp"
     )
-
-
-def _floats(tangents: Sequence[Maybe]) -> list[Maybe]:
-    return [t if t is not None and t.dtype.is_inexact else None for t in tangents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,10 @@ class _KernelRule:
 
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """What the linear CALL of a custom_vjp knows: the rule, its residuals, and which arguments move."""
+    """What the linear CALL of a custom_vjp knows.
+
+    The rule, its residuals, and which arguments move.
+    """
 
     rule: Any
     residuals: int
@@ -109,24 +112,33 @@ class _Tangent:
 def _opaque_tangents(
     outs: list[UOp], rule: Any, name: str, residuals: list[UOp], args: Sequence[UOp], d: list[Maybe]
 ) -> list[Maybe]:
-    """Tangents of `outs` as a CALL that transposes by `rule.bwd`, and raises when it is run forward."""
+    """Tangents of `outs`: a CALL that transposes by `rule.bwd`, and raises when run forward."""
     floats = [o.dtype.is_inexact for o in outs]
     like = pick(outs, floats)
     moving = present(d)
     avals = tuple([Aval(o.dtype, o.shape) for o in like])
     ps = [open_param(x.dtype, x.shape, "tangent") for x in (*residuals, *moving)]
-    body = close(ps, gets(uop(Op.HOST, tuple(ps), Host(_forward_mode(name), avals, name, vectorized=True))))
+    body = close(
+        ps, gets(uop(Op.HOST, tuple(ps), Host(_forward_mode(name), avals, name, vectorized=True)))
+    )
     known = tuple([(a.dtype, a.shape) for a in args])
-    call = Call(body, _TANGENT, name, _Tangent(rule, len(residuals), known, tuple([t is not None for t in d])))
+    call = Call(
+        body,
+        _TANGENT,
+        name,
+        _Tangent(rule, len(residuals), known, tuple([t is not None for t in d])),
+    )
     return deal(gets(uop(Op.CALL, (*residuals, *moving), call)), floats)
 
 
 @memo
 def _forward_mode(name: str) -> Any:
+    of = f" {name!r}" if name else ""
+
     def forward(*_: Any) -> NoReturn:
         raise TypeError(
-            f"forward-mode derivative of the custom_vjp function{f' {name!r}' if name else ''}: it only says how "
-            "cotangents go back; use reverse mode (grad, vjp, jacrev), or define it with custom_jvp"
+            f"forward-mode derivative of the custom_vjp function{of}: "
+            "it only says how cotangents go back; use reverse mode (grad, vjp, jacrev), or define it with custom_jvp"
         )
 
     return forward
@@ -140,30 +152,23 @@ def _checkpoint_jvp(u: UOp, d: list[Maybe]) -> Moved:
     return got[:n], deal(got[n:], moving)
 
 
-@jvp(Op.HOST)
-def _(u: UOp, d: list[Maybe]) -> Moved:
-    host: Host = u.arg
-    members = gets(u)
-    if not any(m.dtype.is_inexact for m in members):
-        return members, [None] * len(members)
-    if host.jvp is None:
-        raise NotImplementedError(
-            f"callback {host.name or host.callback!r} has no derivative; wrap the call in custom_jvp or custom_vjp, "
-            "or pass its arguments through stop_gradient"
-        )
-    tangents = checked(host.jvp(list(u.src), members, d), members, f"the jvp rule of {host.name}")
-    return members, _floats(tangents)
-
-
 # ---- split
 @split_rules(Op.CALL)
 def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
-    """A checkpoint keeps its inputs, and what its policy says; everything else is opaque and linear as a whole."""
+    """A checkpoint keeps its inputs, and what its policy says.
+
+    Custom functions that nobody derived are what they do.
+    """
     call: Call = u.arg
     if call.kind == _TANGENT:
         return None
+    if call.kind in ("custom_jvp", "custom_vjp"):
+        outs, lin = split(call.body.inline(u.src), pick(u.src, flags))
+        return outs, [o in lin for o in outs]
     if call.kind != "checkpoint":
-        raise NotImplementedError(f"cannot transpose through the {call.kind} call{_name(call)}; take its derivative first")
+        raise NotImplementedError(
+            f"cannot transpose through the {call.kind} call{_name(call)}; take its derivative first"
+        )
     primal, linear, linear_outs, kept = _split_checkpoint(call, tuple(flags))
     plain, moving = pick(u.src, flags, False), pick(u.src, flags)
     if primal is None:
@@ -175,7 +180,9 @@ def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
 
 
 @memo
-def _split_checkpoint(call: Call, flags: tuple[bool, ...]) -> tuple[Program | None, Program, tuple[bool, ...], int]:
+def _split_checkpoint(
+    call: Call, flags: tuple[bool, ...]
+) -> tuple[Program | None, Program, tuple[bool, ...], int]:
     ps = call.body.params
     outs, lin = split(call.body.outs, pick(ps, flags))
     linear_outs = tuple([o in lin for o in outs])
@@ -188,14 +195,11 @@ def _split_checkpoint(call: Call, flags: tuple[bool, ...]) -> tuple[Program | No
         primal_part = toposort(linear_reads(toposort(roots), lin, roots))
         keep = [r for r in primal_part if r.src and isinstance(r.dtype, dt.DType) and call.rule(r)]
     fresh = [open_param(r.dtype, r.shape, "kept") for r in keep]
-    linear = close((*plain, *fresh, *moving), substitute(roots, dict(zip(keep, fresh, strict=True))))
+    linear = close(
+        (*plain, *fresh, *moving), substitute(roots, dict(zip(keep, fresh, strict=True)))
+    )
     primal = close(plain, [*pick(outs, linear_outs, False), *keep])
     return primal, linear, linear_outs, len(keep)
-
-
-@split_rules(Op.HOST)
-def _(u: UOp, flags: list[bool]) -> None:
-    return None
 
 
 # ---- transpose
@@ -207,7 +211,8 @@ def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent
     ct = next(c[0] for c in cts if c is not None)
     ps = call.body.params
     moving = [open_param(p.dtype, p.shape, "linear") for p in pick(ps, linear)]
-    # the recomputation takes its inputs after the cotangent: another node, which cannot run before the backward pass
+    # the recomputation takes its inputs after the cotangent: another node, which cannot run before
+    # the backward pass
     waiting = [uop(Op.AFTER, (a, ct)) for a in pick(u.src, linear, False)]
     args = merge(linear, moving, waiting)
     outs = call.body.inline(args)
@@ -219,33 +224,29 @@ def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent
     return [next(it) if m else None for m in linear]
 
 
-def _custom_transpose(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
+def _custom_transpose(
+    u: UOp, cts: list[Cotangent | None], linear: list[bool]
+) -> list[Cotangent | None]:
     call: Call = u.arg
     known: _Tangent = call.rule
     if any(linear[: known.residuals]):
-        raise NotImplementedError(f"the residuals of the custom_vjp function{_name(call)} depend on its tangents")
+        raise NotImplementedError(
+            f"the residuals of the custom_vjp function{_name(call)} depend on its tangents"
+        )
     members = gets(u)
     given = [None if c is None else c[0] for c in cts]
     got = list(known.rule.bwd(list(u.src[: known.residuals]), given))
     if len(got) != len(known.args):
         raise TypeError(
-            f"the backward rule of{_name(call) or ' a custom_vjp function'} must give one cotangent for each of the "
-            f"{len(known.args)} arguments, gave {len(got)}"
+            f"the backward rule of{_name(call) or ' a custom_vjp function'} must give one "
+            f"cotangent for each of the {len(known.args)} arguments, gave {len(got)}"
         )
     assert len(members) == len(cts)
-    parts = checked(pick(got, known.moves), u.src[known.residuals :], f"the backward rule of{_name(call)}")
-    return [None] * known.residuals + [None if p is None else (p, None) for p in parts]
-
-
-@transpose(Op.HOST)
-def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
-    host: Host = u.arg
-    if host.transpose is None:
-        raise NotImplementedError(f"callback {host.name or host.callback!r} has no transpose")
-    args = [None if m else a for a, m in zip(u.src, linear, strict=True)]
-    got = host.transpose(args, linear, [None if c is None else c[0] for c in cts])
-    parts = checked(got, u.src, f"the transpose rule of {host.name}")
-    return [None if p is None else (p, None) for p in parts]
+    parts = checked(
+        pick(got, known.moves), u.src[known.residuals :], f"the backward rule of{_name(call)}"
+    )
+    given_back: list[Cotangent | None] = [None] * known.residuals
+    return given_back + [None if p is None else (p, None) for p in parts]
 
 
 # ---- batch
@@ -255,7 +256,7 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp
     if call.kind == "kernel":
         rule = getattr(call.rule, "batch", None)
         if rule is None:
-            return _one_by_one(u, src, flags, at)
+            return one_by_one(u, src, flags, at)
         outs, out_flags = rule(call, src, flags, at.size)
         return list(outs), list(out_flags)
     if call.kind == "checkpoint":
@@ -278,7 +279,10 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp
 
 @dataclass(frozen=True, slots=True)
 class BatchedRule:
-    """A custom rule under vmap: staged for one member, then batched. All outs and residuals are batched."""
+    """A custom rule under vmap: staged for one member, then batched.
+
+    All outs and residuals are batched.
+    """
 
     rule: Any
     flags: tuple[bool, ...]  # of the arguments
@@ -297,7 +301,9 @@ class BatchedRule:
         body, out = batch_program(program, self.at, (*[False] * len(captured), *flags))
         return body.inline(args), list(out)
 
-    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
+    def jvp(
+        self, primals: Sequence[UOp], tangents: Sequence[Maybe]
+    ) -> tuple[list[UOp], list[Maybe]]:
         moves = [t is not None for t in tangents]
         values = [*primals, *present(tangents)]
         flags = [*self.flags, *pick(self.flags, moves)]
@@ -335,39 +341,3 @@ class BatchedRule:
             v = v if is_batched else lead(v, self.at.size)
             result.append(v if wanted else reduce_(v, (0,)))
         return result
-
-
-@batching(Op.HOST)
-def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
-    """By its own rule; in one call when it is vectorized; else one member after the other, tokens threaded through."""
-    host: Host = u.arg
-    if host.batch is not None:
-        outs, out_flags = host.batch(src, flags, at.size)
-        return list(outs), list(out_flags)
-    if not host.vectorized or not any(flags[int(host.ordered) :]):
-        return _one_by_one(u, src, flags, at)
-    t = int(host.ordered)
-    args = [*src[:t], *align(src[t:], flags[t:], at.size)]
-    avals = (*host.out_avals[:t], *[Aval(a.dtype, (at.size, *a.shape)) for a in host.out_avals[t:]])
-    return gets(uop(Op.HOST, tuple(args), replace(host, out_avals=avals))), [k >= t for k in range(len(avals))]
-
-
-def _one_by_one(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
-    """A SCAN over the members; the token of an ordered call is carried."""
-    t = int(u.op is Op.HOST and u.arg.ordered)
-    ps = [open_param(s.dtype, s.shape, "member") for s in u.src]
-    mapped = [f and k >= t for k, f in enumerate(flags)]
-    order = [*pick(ps[t:], mapped[t:], False), *ps[:t], *pick(ps, mapped)]
-    body = close(order, gets(u.like(*ps)))
-    consts = pick(src[t:], mapped[t:], False)
-    xs = pick(src, mapped)
-    token = [s if not f else substitute_first(s) for s, f in zip(src[:t], flags[:t], strict=True)]
-    arg = Scan(body, at.size, len(consts), t, len(xs))
-    got = gets(uop(Op.SCAN, (*consts, *token, *xs), arg))
-    return got, [k >= t for k in range(len(got))]
-
-
-def substitute_first(token: UOp) -> UOp:
-    """A token that came to be batched: its members are all alike."""
-    return reduce_(token, (0,), Op.MAX)
-

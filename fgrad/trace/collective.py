@@ -1,23 +1,38 @@
-"""Collectives over a named axis: builders, and their rows in every table. COPY between devices beside them.
+"""Collectives over a named axis: builders, and their rows in every table. COPY beside them.
 
     psum pmean pmax pmin    combine the members of the axis; every member gets the result
-    all_to_all              (axis k of the value has one element for each member) out[i][.., j, ..] = x[j][.., i, ..]
+    all_to_all              an axis of the value has one element for each member:
+                            out[i][.., j, ..] = x[j][.., i, ..]
     ppermute                ((from, to), ..): out[to] = x[from]; members nobody sends to get 0
-    axis_index              the number of the member, shaped and typed as the operand, whose value is ignored
+    axis_index              the number of the member, shaped and typed as the operand (ignored)
 
-`vmap` over the name turns them into ordinary ops; a name that no vmap binds is an error when the program is compiled.
+`vmap` over the name turns them into ordinary ops; a name that no vmap binds is an error when the
+program is compiled.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 from fgrad.errors import VmapAxisError
-from fgrad.trace.interpret import Batching, batching, jvp, lead, split_rules, transpose
+from fgrad.trace.interpret import batching, jvp, split_rules, transpose
 from fgrad.trace.maybe import Maybe
+from fgrad.trace.widen import Batching, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import (
-    cast, const, div, eq, expand, iota, mul, permute, reduce_, shrink, update, where,
+    cast,
+    const,
+    div,
+    eq,
+    expand,
+    iota,
+    mul,
+    permute,
+    reduce_,
+    shrink,
+    update,
+    where,
 )  # fmt: skip
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
@@ -32,20 +47,31 @@ def combine(x: UOp, kind: str, axis: Any) -> UOp:
 
 
 def all_to_all(x: UOp, axis: Any, position: int) -> UOp:
-    """Exchange: element i along `position` goes to member i, and stands there at the number of its sender."""
+    """Exchange.
+
+    Element i along `position` goes to member i, and stands there at the number of its sender.
+    """
     return uop(Op.COLLECTIVE, (x,), ("all_to_all", axis, position))
 
 
 def all_gather(x: UOp, axis: Any, size: int) -> UOp:
-    """[*s] -> [size, *s]: the values of all members, in their order; `size` is that of the named axis."""
+    """[*s] -> [size, *s]: the values of all members, in their order.
+
+    `size` is that of the named axis.
+    """
     return all_to_all(expand(x, [(0, size)]), axis, 0)
 
 
 def ppermute(x: UOp, axis: Any, pairs: Sequence[tuple[int, int]]) -> UOp:
-    """Send `x` along (from, to) pairs; raises VmapAxisError when a member sends or receives twice."""
+    """Send `x` along (from, to) pairs.
+
+    Raises VmapAxisError when a member sends or receives twice.
+    """
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side):
-            raise VmapAxisError(f"ppermute over {axis!r}: a member occurs twice on one side of {list(pairs)}")
+            raise VmapAxisError(
+                f"ppermute over {axis!r}: a member occurs twice on one side of {list(pairs)}"
+            )
     return uop(Op.COLLECTIVE, (x,), ("ppermute", axis, tuple(sorted(tuple(p) for p in pairs))))
 
 
@@ -72,12 +98,17 @@ def _(u: UOp, dx: UOp) -> Maybe:
 
 @transpose(Op.COLLECTIVE)
 def _(u: UOp, ct: UOp, linear: Sequence[bool]) -> tuple[Maybe]:
-    """psum, pmean and all_to_all are their own transposes: every member's result has every member as a source."""
+    """psum, pmean and all_to_all are their own transposes.
+
+    Every member's result has every member as a source.
+    """
     kind, axis = u.arg[:2]
     if kind == "ppermute":
         return (ppermute(ct, axis, [(to, of) for of, to in u.arg[2]]),)
     if kind not in ("psum", "pmean", "all_to_all"):
-        raise NotImplementedError(f"{transpose.name} of {kind}: it is not linear; take the derivative (vjp) instead")
+        raise NotImplementedError(
+            f"{transpose.name} of {kind}: it is not linear; take the derivative (vjp) instead"
+        )
     return (u.like(ct),)
 
 
@@ -98,11 +129,15 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[UOp, boo
         return _permuted(x if flags[0] else lead(x, n), u.arg[2]), True
     k = u.arg[2]
     if u.shape[k] != n:
-        raise VmapAxisError(f"all_to_all over {axis!r} of size {n} was given {u.shape[k]} elements to exchange")
+        raise VmapAxisError(
+            f"all_to_all over {axis!r} of size {n} was given {u.shape[k]} elements to exchange"
+        )
     if not flags[0]:  # every member sends the same: member i gets n times element i
         front = permute(x, (k, *[i for i in range(x.ndim) if i != k]))
         return expand(front, [(k + 1, n)]), True
-    if x.op is Op.EXPAND and any(a == k + 1 for a, _ in x.arg):  # every member sends to all alike: all get the same
+    if x.op is Op.EXPAND and any(
+        a == k + 1 for a, _ in x.arg
+    ):  # every member sends to all alike: all get the same
         rest = [(a - 1 if a > k + 1 else a, m) for a, m in x.arg if a != k + 1]
         inner = expand(x.src[0], rest)
         order = list(range(1, inner.ndim))

@@ -1,9 +1,14 @@
-"""batch rows of SCAN, WHILE and COND. Which carries are batched is a least fixed point, as in `control_jvp.py`."""
+"""batch rows of SCAN, WHILE and COND.
+
+Which carries are batched is a least fixed point, as in `control_jvp.py`.
+"""
+
 from __future__ import annotations
 
-from fgrad.trace.interpret import Batching, align, batch_program, batching, lead
+from fgrad.trace.interpret import batching
 from fgrad.trace.special_derivatives import from_front, to_front
 from fgrad.trace.strong import tail
+from fgrad.trace.widen import Batching, align, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import cast, const_like, le, reduce_, where
 from fgrad.uop.node import UOp, uop
@@ -31,7 +36,10 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
         if list(out[:ns]) == carries:
             break
         carries = list(out[:ns])
-    init = [lead(a, at.size) if w and not m else a for a, m, w in zip(src[nc : nc + ns], fi, carries, strict=True)]
+    init = [
+        lead(a, at.size) if w and not m else a
+        for a, m, w in zip(src[nc : nc + ns], fi, carries, strict=True)
+    ]
     xs = [swap(a) if m else a for a, m in zip(src[nc + ns :], fx, strict=True)]
     got = gets(uop(Op.SCAN, (*src[:nc], *init, *xs), Scan(body, s.length, nc, ns, s.xs, s.reverse)))
     ys = [from_front(y, 1) if m else y for y, m in zip(got[ns:], out[ns:], strict=True)]
@@ -63,7 +71,10 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
 
 @batching(Op.WHILE)
 def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
-    """With a condition for each member: run while any runs; members that are done keep their carry."""
+    """With a condition for each member: run while any runs.
+
+    Members that are done keep their carry.
+    """
     w: While = u.arg
     nc = w.consts
     fc, carries = flags[:nc], list(flags[nc:])
@@ -76,10 +87,16 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
         if list(out) == carries:
             break
         carries = list(out)
-    init = [lead(a, at.size) if x and not m else a for a, m, x in zip(src[nc:], flags[nc:], carries, strict=True)]
+    init = [
+        lead(a, at.size) if x and not m else a
+        for a, m, x in zip(src[nc:], flags[nc:], carries, strict=True)
+    ]
     if each:
         running = cond.outs[0]
-        kept = [where(tail(running, new), new, old) for new, old in zip(body.outs, body.params[nc:], strict=True)]
+        kept = [
+            where(tail(running, new), new, old)
+            for new, old in zip(body.outs, body.params[nc:], strict=True)
+        ]
         body = close(body.params, kept)
         cond = Program(cond.params, (reduce_(running, (0,), Op.OR),))
     return gets(uop(Op.WHILE, (*src[:nc], *init), While(cond, body, nc))), carries

@@ -1,7 +1,9 @@
 """jvp rows of SCAN, WHILE and COND: one call carries primals and tangents.
 
-Which carries move is a least fixed point: a carry moves if its initial value does, or if one step makes it move.
+Which carries move is a least fixed point: a carry moves if its initial value does, or if one step
+makes it move.
 """
+
 from __future__ import annotations
 
 from fgrad.trace.interpret import instantiated, jvp, jvp_program
@@ -51,7 +53,9 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
     return primals, [*deal(got[ns : ns + k], moves), *deal(got[ns + k + ny :], moving[ns:])]
 
 
-def _sections(xs: tuple[UOp, ...] | tuple[Maybe, ...], nc: int, ns: int) -> tuple[tuple, tuple, tuple]:  # type: ignore[type-arg]
+def _sections(
+    xs: tuple[UOp, ...] | tuple[Maybe, ...], nc: int, ns: int
+) -> tuple[tuple, tuple, tuple]:  # type: ignore[type-arg]
     return xs[:nc], xs[nc : nc + ns], xs[nc + ns :]
 
 
@@ -87,7 +91,8 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
     programs = []
     for body, moving in branches:
         douts = deal(body.outs[n:], moving)
-        programs.append(close(body.params, [*body.outs[:n], *instantiated(douts, body.outs[:n], moves)]))
+        programs.append(
+            close(body.params, [*body.outs[:n], *instantiated(douts, body.outs[:n], moves)])
+        )
     got = gets(uop(Op.COND, (*u.src, *present(d[1:])), Cond(tuple(programs))))
     return got[:n], deal(got[n:], moves)
-

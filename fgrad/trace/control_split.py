@@ -1,19 +1,20 @@
-"""split rows of SCAN, COND and WHILE: a primal call that also returns residuals, and a linear call that takes them.
+"""split rows of SCAN, COND, WHILE: a primal call that also returns residuals, a linear one.
 
-Residuals (`residuals.py`): cheap values are computed again, loop-invariant ones are neither stacked nor, when expensive,
-computed in every step; they are computed once outside.
+Residuals (`residuals.py`): cheap values are computed again, loop-invariant ones are neither stacked
+nor, when expensive, computed in every step; they are computed once outside.
 """
+
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from fgrad.trace.interpret import memo, split, split_rules
+from fgrad.trace.interpret import marked, memo, split, split_rules
 from fgrad.trace.maybe import merge, pick
 from fgrad.trace.residuals import CHEAP, is_constant, linear_reads, to_keep
 from fgrad.uop.build import zeros_like
 from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Cond, Program, Scan, close, gets
+from fgrad.uop.program import Cond, Program, Scan, While, close, gets
 
 Split = tuple[list[UOp], list[bool]]
 
@@ -22,8 +23,11 @@ class SplitScan(NamedTuple):
     """The two bodies of a SCAN, and how their operands are found."""
 
     outs: tuple[bool, ...]  # which outputs are linear
-    primal: Program | None  # (*consts, *carry, *xs), the non-linear ones -> (*carry, *ys, *residuals); None: nothing
-    linear: Program  # (*used consts, *hoisted, *linear consts, *linear carry, *used xs, *residuals, *linear xs) -> ..
+    primal: (
+        Program | None
+    )  # (*consts, *carry, *xs), the non-linear ones -> (*carry, *ys, *residuals); None: nothing
+    # (*used consts, *hoisted, *linear consts, *carry, *used xs, *residuals, *linear xs) -> ..
+    linear: Program
     hoisted: Program  # non-linear consts -> values computed once
     used_consts: tuple[int, ...]  # positions among the non-linear consts
     used_xs: tuple[int, ...]
@@ -39,7 +43,9 @@ def _(u: UOp, flags: list[bool]) -> Split:
     c, i, x = u.src[:nc], u.src[nc : nc + ns], u.src[nc + ns :]
     fc, fx = flags[:nc], flags[nc + ns :]
     if parts.primal is None:
-        return gets(uop(Op.SCAN, u.src, Scan(parts.linear, s.length, nc, ns, s.xs, s.reverse))), list(parts.outs)
+        return gets(
+            uop(Op.SCAN, u.src, Scan(parts.linear, s.length, nc, ns, s.xs, s.reverse))
+        ), list(parts.outs)
     c0, i0, x0 = pick(c, fc, False), pick(i, carries, False), pick(x, fx, False)
     arg = Scan(parts.primal, s.length, len(c0), len(i0), len(x0), s.reverse)
     got = gets(uop(Op.SCAN, (*c0, *i0, *x0), arg)) if parts.primal.outs else []
@@ -54,7 +60,10 @@ def _(u: UOp, flags: list[bool]) -> Split:
 
 @memo
 def split_scan(s: Scan, flags: tuple[bool, ...]) -> SplitScan:
-    """How a SCAN whose flagged operands are linear comes apart; which carries are linear is a least fixed point."""
+    """How a SCAN whose flagged operands are linear comes apart.
+
+    Which carries are linear is a least fixed point.
+    """
     nc, ns, ps = s.consts, s.carry, s.body.params
     fc, carries, fx = flags[:nc], list(flags[nc : nc + ns]), flags[nc + ns :]
     while True:
@@ -89,11 +98,13 @@ def split_scan(s: Scan, flags: tuple[bool, ...]) -> SplitScan:
         *[x0[k] for k in used_xs], *fresh[nh:], *pick(px, fx),
     )  # fmt: skip
     linear = close(params, roots)
-    return SplitScan(linear_outs, primal, linear, close(c0, hoisted), used_consts, used_xs, len(keep))
+    return SplitScan(
+        linear_outs, primal, linear, close(c0, hoisted), used_consts, used_xs, len(keep)
+    )
 
 
 def _expensive(reads: list[UOp], keep: set[UOp], invariant: set[UOp]) -> list[UOp]:
-    """The invariant values that `reads` need and that are worth computing once, outside the loop."""
+    """The invariant values that `reads` need and that are worth computing once, outside."""
     found: dict[UOp, None] = {}
     seen: set[UOp] = set()
     stack = list(reversed(reads))
@@ -113,15 +124,21 @@ class SplitCond(NamedTuple):
     """The branches of a COND, taken apart."""
 
     outs: tuple[bool, ...]
-    primal: tuple[Program, ...]  # non-linear operands -> (*non-linear outs, *residuals); empty: nothing non-linear
-    linear: tuple[Program, ...]  # (*non-linear operands, *residuals, *linear operands) -> linear outs
+    primal: tuple[
+        Program, ...
+    ]  # non-linear operands -> (*non-linear outs, *residuals); empty: nothing non-linear
+    linear: tuple[
+        Program, ...
+    ]  # (*non-linear operands, *residuals, *linear operands) -> linear outs
     residuals: int
 
 
 @split_rules(Op.COND)
 def _(u: UOp, flags: list[bool]) -> Split:
     if flags[0]:
-        raise NotImplementedError("the branch of a COND is chosen by a linear value, which has no transpose")
+        raise NotImplementedError(
+            "the branch of a COND is chosen by a linear value, which has no transpose"
+        )
     operands, f = u.src[1:], flags[1:]
     parts = split_cond(u.arg, tuple(f))
     plain, moving = pick(operands, f, False), pick(operands, f)
@@ -135,20 +152,33 @@ def _(u: UOp, flags: list[bool]) -> Split:
 
 @memo
 def split_cond(cond: Cond, flags: tuple[bool, ...]) -> SplitCond:
-    """How a COND comes apart. Branches share residual slots of equal dtype and shape; the untaken leave zeros."""
+    """How a COND comes apart. Branches share residual slots of equal dtype and shape.
+
+    The untaken leave zeros.
+    """
     sides = [split(b.outs, pick(b.params, flags)) for b in cond.branches]
-    linear_outs = tuple([any(outs[j] in lin for outs, lin in sides) for j in range(len(sides[0][0]))])
+    linear_outs = tuple(
+        [any(outs[j] in lin for outs, lin in sides) for j in range(len(sides[0][0]))]
+    )
     if all(linear_outs):
-        programs = [close(b.params, outs) for b, (outs, _) in zip(cond.branches, sides, strict=True)]
+        programs = [
+            close(b.params, outs) for b, (outs, _) in zip(cond.branches, sides, strict=True)
+        ]
         return SplitCond(linear_outs, (), tuple(programs), 0)
     slots: list[UOp] = []
     places: list[dict[int, UOp]] = []  # of each branch: slot -> the value kept there
     for b, (outs, lin) in zip(cond.branches, sides, strict=True):
         roots, order = pick(outs, linear_outs), toposort(outs)
-        keep = to_keep(linear_reads(order, lin, roots), order, lin, set(pick(b.params, flags, False)))
+        keep = to_keep(
+            linear_reads(order, lin, roots), order, lin, set(pick(b.params, flags, False))
+        )
         taken: dict[int, UOp] = {}
         for r in keep:
-            fits = (k for k, q in enumerate(slots) if k not in taken and q.dtype is r.dtype and q.shape == r.shape)
+            fits = (
+                k
+                for k, q in enumerate(slots)
+                if k not in taken and q.dtype is r.dtype and q.shape == r.shape
+            )
             k = next(fits, len(slots))
             if k == len(slots):
                 slots.append(open_param(r.dtype, r.shape, "residual"))
@@ -164,7 +194,37 @@ def split_cond(cond: Cond, flags: tuple[bool, ...]) -> SplitCond:
     return SplitCond(linear_outs, tuple(primal), tuple(linear), len(slots))
 
 
-split_rules.refuse(
-    Op.WHILE, because="its number of steps is unknown, so residuals have no place; "
-    "give max_steps (while_loop) or use scan or fori_loop with a fixed length"
-)  # fmt: skip
+@split_rules(Op.WHILE)
+def _(u: UOp, flags: list[bool]) -> Split:
+    """The primal loop by itself.
+
+    The linear results stay with the loop that computes both, which cannot be transposed.
+    """
+    w: While = u.arg
+    nc, ns = w.consts, len(w.body.outs)
+    carries = split_while(w, tuple(flags))
+    if any(flags[:nc]) or any(carries):
+        used = set(toposort([*w.cond.outs, *pick(w.body.outs, carries, False)]))
+        consts = [k for k in range(nc) if w.body.params[k] in used]
+        kept = [nc + k for k in range(ns) if not carries[k]]
+        ps = [w.body.params[k] for k in (*consts, *kept)]
+        arg = While(
+            close(ps, w.cond.outs), close(ps, pick(w.body.outs, carries, False)), len(consts)
+        )
+        primals = (
+            gets(uop(Op.WHILE, tuple([u.src[k] for k in (*consts, *kept)]), arg)) if kept else []
+        )
+        return merge(carries, pick(gets(u), carries), primals), list(carries)
+    return gets(u), [False] * ns
+
+
+@memo
+def split_while(w: While, flags: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Which carries are linear: a least fixed point."""
+    carries = list(flags[w.consts :])
+    while True:
+        lin = marked(w.body.outs, pick(w.body.params, (*flags[: w.consts], *carries)))
+        new = [m or o in lin for m, o in zip(carries, w.body.outs, strict=True)]
+        if new == carries:
+            return tuple(carries)
+        carries = new

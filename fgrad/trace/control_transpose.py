@@ -1,16 +1,17 @@
-"""transpose rows of SCAN and COND, whose results are all linear after `split`. WHILE is refused there already.
+"""transpose rows of SCAN and COND, whose results are all linear after `split`; WHILE is refused.
 
-A SCAN runs backward: it carries the cotangents of the carries and the sums of those of linear consts, takes residuals and
-the cotangents of ys, and gives the cotangents of linear xs. Masks (`strong.py`) travel beside the cotangents.
+A SCAN runs backward: it carries the cotangents of the carries and the sums of those of linear
+consts, takes residuals and the cotangents of ys, and gives the cotangents of linear xs. Masks
+(`strong.py`) travel beside the cotangents.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
 
-from fgrad.trace.interpret import (
-    ABSENT, MASKED, PLAIN, kind_of, needs_masks, transpose, transpose_program,
-)  # fmt: skip
+from fgrad.trace.backward import ABSENT, MASKED, PLAIN, kind_of, needs_masks, transpose_program
+from fgrad.trace.interpret import transpose
 from fgrad.trace.maybe import pick
 from fgrad.trace.strong import Cotangent, Singular
 from fgrad.uop import dtype as dt
@@ -29,7 +30,9 @@ def _no_mask(x: UOp) -> UOp:
 
 def _singular(operands: Sequence[UOp], linear: Sequence[bool]) -> tuple[bool, ...]:
     asks = Singular()
-    return tuple([not m and a.dtype.is_inexact and asks(a) for a, m in zip(operands, linear, strict=True)])
+    return tuple(
+        [not m and a.dtype.is_inexact and asks(a) for a, m in zip(operands, linear, strict=True)]
+    )
 
 
 def _lower(kinds: Sequence[int], masks: bool) -> list[int]:
@@ -81,15 +84,23 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
     first_ct = len(carried)
     for q, v, given in zip(c_carry, v_carry, cts[:ns], strict=True):
         if q is not None:
-            carried.append((q, zeros_like(q) if v is None else v, zeros_like(q) if given is None else given[0]))
+            carried.append(
+                (q, zeros_like(q) if v is None else v, zeros_like(q) if given is None else given[0])
+            )
     for q, v, mv, given in zip(m_carry, v_carry, mv_carry, cts[:ns], strict=True):
         if q is not None:
             new_mask = _no_mask(q) if v is None else _sure(mv)
             carried.append((q, new_mask, _no_mask(q) if given is None else _sure(given[1])))
-    used = set(toposort([*[new for _, new, _ in carried], *[v for v in (*v_xs, *mv_xs) if v is not None]]))
-    consts0 = pick(zip(plain[:n_plain], pick(u.src[:nc], lc, False), strict=True), [q in used for q in plain[:n_plain]])
+    used = set(
+        toposort([*[new for _, new, _ in carried], *[v for v in (*v_xs, *mv_xs) if v is not None]])
+    )
+    consts0 = pick(
+        zip(plain[:n_plain], pick(u.src[:nc], lc, False), strict=True),
+        [q in used for q in plain[:n_plain]],
+    )
     xs0 = pick(
-        zip(plain[n_plain:], pick(u.src[nc + ns :], lx, False), strict=True), [q in used for q in plain[n_plain:]]
+        zip(plain[n_plain:], pick(u.src[nc + ns :], lx, False), strict=True),
+        [q in used for q in plain[n_plain:]],
     )
     streams = [*xs0]
     for q, given in zip(c_ys, cts[ns:], strict=True):
@@ -101,7 +112,11 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
     results = [v for v in (*v_xs, *mv_xs) if v is not None]
     params = (*[q for q, _ in consts0], *[q for q, _, _ in carried], *[q for q, _ in streams])
     back = close(params, [*[new for _, new, _ in carried], *results])
-    sources = (*[a for _, a in consts0], *[init for _, _, init in carried], *[a for _, a in streams])
+    sources = (
+        *[a for _, a in consts0],
+        *[init for _, _, init in carried],
+        *[a for _, a in streams],
+    )
     arg = Scan(back, s.length, len(consts0), len(carried), len(streams), not s.reverse)
     got = gets(uop(Op.SCAN, sources, arg)) if back.outs else []
 
@@ -110,10 +125,14 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
     assert first_ct == sum(r is not None for r in r_consts)
     r_values = [next(it) if q is not None else None for q in c_carry]
     r_masks = [next(it) if q is not None else None for q in m_carry]
-    r_carry: Cotangents = [None if v is None else (v, m) for v, m in zip(r_values, r_masks, strict=True)]
+    r_carry: Cotangents = [
+        None if v is None else (v, m) for v, m in zip(r_values, r_masks, strict=True)
+    ]
     x_values = [next(it) if v is not None else None for v in v_xs]
     x_masks = [next(it) if v is not None else None for v in mv_xs]
-    r_xs: Cotangents = [None if v is None else (v, m) for v, m in zip(x_values, x_masks, strict=True)]
+    r_xs: Cotangents = [
+        None if v is None else (v, m) for v, m in zip(x_values, x_masks, strict=True)
+    ]
     return [*_deal(r_consts, lc), *r_carry, *_deal(r_xs, lx)]
 
 
@@ -146,7 +165,11 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
         values = iter(t.program.outs)
         given = [next(values) if k else None for k in t.kinds]
         masks_of = [next(values) if k == MASKED else None for k in t.kinds]
-        outs = [zeros_like(a) if v is None else v for a, v, k in zip(like, given, joined, strict=True) if k]
+        outs = [
+            zeros_like(a) if v is None else v
+            for a, v, k in zip(like, given, joined, strict=True)
+            if k
+        ]
         outs += [
             _no_mask(a) if v is None else _sure(m)
             for a, v, m, k in zip(like, given, masks_of, joined, strict=True)
@@ -168,5 +191,7 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
 
 
 transpose.refuse(
-    Op.WHILE, because="its number of steps is unknown; give max_steps (while_loop), or use scan or fori_loop"
+    Op.WHILE,
+    because="its number of steps is unknown, so the values of its steps have no place; "
+    "give max_steps (while_loop), or use scan or fori_loop with a fixed length",
 )

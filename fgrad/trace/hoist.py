@@ -1,16 +1,19 @@
 """hoist: a carry that only adds up products leaves its loop as one contraction over time.
 
-acc' = acc + e(p, q), where acc is read nowhere else and e multiplies values that together are smaller than itself: the loop
-stacks p and q (often stacked already), and after it acc + sum over time of e, batched over time. The gradient of an RNN's
-weights so becomes one matrix product instead of one for each step.
+acc' = acc + e(p, q), where acc is read nowhere else and e multiplies values that together are
+smaller than itself: the loop stacks p and q (often stacked already), and after it acc + sum over
+time of e, batched over time. The gradient of an RNN's weights so becomes one matrix product instead
+of one for each step.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fgrad.trace.batch import batch_nodes
-from fgrad.trace.interpret import Batching, lead, node_of
+from fgrad.trace.interpret import node_of
 from fgrad.trace.products import is_expanded
+from fgrad.trace.widen import Batching, lead
 from fgrad.uop.build import add, is_const, reduce_, scalar_of
 from fgrad.uop.node import UOp, toposort, uop
 from fgrad.uop.op import LEAVES, Op
@@ -80,9 +83,13 @@ def _hoisted(s: Scan, src: tuple[UOp, ...]) -> list[UOp] | None:
     xs = [k for k in range(nc + ns, len(ps)) if ps[k] in used]
     got: list[UOp] = []
     if results:
-        body = close([*[ps[k] for k in cs], *[ps[nc + k] for k in kept], *[ps[k] for k in xs]], results)
+        body = close(
+            [*[ps[k] for k in cs], *[ps[nc + k] for k in kept], *[ps[k] for k in xs]], results
+        )
         sources = (*[src[k] for k in cs], *[src[nc + k] for k in kept], *[src[k] for k in xs])
-        got = gets(uop(Op.SCAN, sources, Scan(body, s.length, len(cs), len(kept), len(xs), s.reverse)))
+        got = gets(
+            uop(Op.SCAN, sources, Scan(body, s.length, len(cs), len(kept), len(xs), s.reverse))
+        )
     env = {p: (a, False) for p, a in zip(ps[:nc], src, strict=False)}
     env |= {p: (a, True) for p, a in zip(ps[nc + ns :], src[nc + ns :], strict=True)}
     n_ys = len(outs) - ns

@@ -1,10 +1,11 @@
 """jvp: carries (primal, tangent). A tangent of None is an exact zero.
 
-A row receives the node and its operands' tangents, not all None, and returns the node's tangent. Rows of tuple-valued ops
-receive a list of tangents and return (new members, tangents of the members): a call then carries both.
-Conventions at kinks: max and min share ties evenly, but 0 against a constant (relu); abs, hypot 0 at 0; x**0 has derivative
-0; sqrt inf at 0.
+A row receives the node and its operands' tangents, not all None, and returns the node's tangent.
+Rows of tuple-valued ops receive a list of tangents and return (new members, tangents of the
+members): a call then carries both. Conventions at kinks: max and min share ties evenly, but 0
+against a constant (relu); abs, hypot 0 at 0; x**0 has derivative 0; sqrt inf at 0.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,12 +17,35 @@ from fgrad.trace.interpret import jvp, jvp_program, push
 from fgrad.trace.maybe import Maybe, add_, instantiate, mul_, where_
 from fgrad.trace.products import addends
 from fgrad.trace.special_derivatives import (
-    extreme_tangent, product_tangent, running_extreme_tangent, running_product_tangent, trigamma,
+    extreme_tangent,
+    product_tangent,
+    running_extreme_tangent,
+    running_product_tangent,
+    trigamma,
 )  # fmt: skip
 from fgrad.trace.update import take_along, update_tangent
 from fgrad.uop.build import (
-    add, complex_, const_like, cos, div, eq, exp, gather, imag, iota_along, is_const, lt, mul, neg, real, rsqrt,
-    scalar_of, sin, sub, where, zeros_like,
+    add,
+    complex_,
+    const_like,
+    cos,
+    div,
+    eq,
+    exp,
+    gather,
+    imag,
+    iota_along,
+    is_const,
+    lt,
+    mul,
+    neg,
+    real,
+    rsqrt,
+    scalar_of,
+    sin,
+    sub,
+    where,
+    zeros_like,
 )  # fmt: skip
 from fgrad.uop.node import UOp, paused_gc, uop
 from fgrad.uop.op import BITWISE, COMPARE, LEAVES, ROUNDING, Op
@@ -33,13 +57,16 @@ __all__ = ["jvp", "jvp_of", "jvp_program", "push"]
 def jvp_of(program: Program, moves: Sequence[bool]) -> Program:
     """(*params, *tangents of the params that move) -> (*outs, *tangents of all outs).
 
-    Tangents have the dtypes of their primals; where there is none (integers, constants) it is zeros.
+    Tangents have the dtypes of their primals; where there is none (integers, constants) it is
+    zeros.
     """
     with paused_gc():
         body, moving = jvp_program(program, tuple(moves))
         n = len(program.outs)
         found = iter(body.outs[n:])
-        tangents = [next(found) if m else zeros_like(o) for o, m in zip(body.outs[:n], moving, strict=True)]
+        tangents = [
+            next(found) if m else zeros_like(o) for o, m in zip(body.outs[:n], moving, strict=True)
+        ]
         return close(body.params, [*body.outs[:n], *tangents], program.effects)
 
 
@@ -50,7 +77,9 @@ def _one_minus_square(x: UOp) -> UOp:
 # ---- leaves, and what is flat almost everywhere or has no tangent
 jvp(*LEAVES, Op.BITCAST, Op.NOT, *ROUNDING)(lambda u, *_: None)
 # ---- movement: the same on the tangent
-jvp(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.FLIP, Op.WINDOW, Op.SKEW)(lambda u, dx: u.like(dx))
+jvp(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.FLIP, Op.WINDOW, Op.SKEW)(
+    lambda u, dx: u.like(dx)
+)
 jvp(Op.SHRINK)(lambda u, dx, *_: None if dx is None else u.like(dx, *u.src[1:]))
 # ---- elementwise, one operand
 jvp(Op.CAST)(lambda u, dx: u.like(dx) if u.dtype.is_inexact else None)
@@ -176,7 +205,10 @@ def _power(x: UOp, c: float) -> UOp:
 
 @jvp(Op.ATAN2)
 def _(u: UOp, dy: Maybe, dx: Maybe) -> Maybe:
-    """(x dy - y dx) / (x^2 + y^2), divided twice by the distance, which does not overflow; 0 at the origin."""
+    """(x dy - y dx) / (x^2 + y^2), divided twice by the distance, which does not overflow.
+
+    0 at the origin.
+    """
     y, x = u.src
     r = uop(Op.HYPOT, (x, y))
     origin = eq(r, 0)
@@ -248,7 +280,7 @@ def _(u: UOp, d: list[Maybe]) -> tuple[list[UOp], list[Maybe]]:
 
 jvp(Op.GATHER)(lambda u, dx, _: None if dx is None else gather(dx, u.src[1], u.arg))
 jvp(Op.UPDATE)(lambda u, dold, dvalue, *_: update_tangent(u, dold, dvalue))
-# ---- calls: SCAN, WHILE, COND in control_jvp.py; CALL, HOST in call.py; COPY, COLLECTIVE in collective.py
+# ---- calls: control_jvp.py, call.py; across devices: collective.py
 
 
 @jvp(Op.TUPLE)
@@ -262,5 +294,9 @@ def _(u: UOp, d: Any) -> Maybe:
 
 
 # ---- memory
-jvp.refuse(Op.LOAD, Op.STORE, because="reads and writes become versions before derivatives are taken; see functionalise")
+jvp.refuse(
+    Op.LOAD,
+    Op.STORE,
+    because="reads and writes become versions before derivatives are taken; see functionalise",
+)
 jvp(Op.AFTER)(lambda u, dx, *_: dx)

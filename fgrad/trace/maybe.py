@@ -1,4 +1,5 @@
-"""Arithmetic on values that may be an exact zero, written None, so that nothing is built for what is not there."""
+"""Arithmetic on values that may be exact zeros, written None: nothing is built for them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

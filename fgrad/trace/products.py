@@ -1,9 +1,11 @@
 """Sums of products stay recognisable as contractions: AD reduces each product before it adds them.
 
-A product is a MUL of two expanded factors (below views); once reduced it is a contraction. Added to another product
-first, in the index space of both, it no longer is. So the tangent of a sum, and every cotangent on its way through a
-view, is taken apart into its products. Not a simplification: sum(a + b) and sum(a) + sum(b) differ where one is infinite.
+A product is a MUL of two expanded factors (below views); once reduced it is a contraction. Added to
+another product first, in the index space of both, it no longer is. So the tangent of a sum, and
+every cotangent on its way through a view, is taken apart into its products. Not a simplification:
+sum(a + b) and sum(a) + sum(b) differ where one is infinite.
 """
+
 from __future__ import annotations
 
 from fgrad.uop.node import UOp
@@ -44,7 +46,7 @@ def holds_product(x: UOp) -> bool:
 
 
 def addends(x: UOp) -> list[UOp]:
-    """`x` as terms whose sum it is, taken apart (also below NEG and views) as long as there is a product inside."""
+    """`x` as terms whose sum it is, taken apart, also below views, while a product is inside."""
     out: list[UOp] = []
     stack = [x]
     while stack:

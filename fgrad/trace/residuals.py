@@ -1,4 +1,8 @@
-"""Which primal values the linear part keeps: cheap ones are computed again, from what is there anyway or is smaller."""
+"""Which primal values the linear part keeps.
+
+Cheap ones are computed again, from what is there anyway or is smaller.
+"""
+
 from __future__ import annotations
 
 import math
@@ -6,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
-from fgrad.uop.op import BITWISE, COMPARE, LEAVES, MOVEMENT, Op
+from fgrad.uop.op import BITWISE, COMPARE, LEAVES, MOVEMENT, ROUNDING, Op
 
 CHEAP = frozenset((
-    *MOVEMENT, Op.CAST, Op.NEG, Op.NOT, Op.ABS, Op.FLOOR, Op.CEIL, Op.TRUNC, Op.ROUND, Op.SQRT, Op.RSQRT, Op.SIN, Op.COS,
-    Op.REAL, Op.IMAG, Op.ADD, Op.MUL, Op.DIV, Op.MAX, Op.MIN, Op.COPYSIGN, *BITWISE, Op.SHL, Op.SHR, *COMPARE,
-    Op.COMPLEX, Op.WHERE,
+    *MOVEMENT, Op.CAST, Op.NEG, Op.NOT, Op.ABS, *ROUNDING, Op.SQRT, Op.RSQRT, Op.SIN, Op.COS,
+    Op.REAL, Op.IMAG, Op.ADD, Op.MUL, Op.DIV, Op.MAX, Op.MIN, Op.COPYSIGN, *BITWISE, Op.SHL, Op.SHR,
+    *COMPARE, Op.COMPLEX, Op.WHERE,
 ))  # fmt: skip
 _MOST = 4  # values one is rebuilt from
 
@@ -25,7 +29,7 @@ def is_constant(u: UOp) -> bool:
 
 
 def linear_reads(order: Sequence[UOp], linear: set[UOp], roots: Sequence[UOp]) -> list[UOp]:
-    """The primal values that linear nodes read, or that are results though no linear node makes them."""
+    """The primal values that linear nodes read, or that are results no linear node makes."""
     reads: dict[UOp, None] = {}
     for u in order:
         if u in linear:
@@ -38,7 +42,9 @@ def linear_reads(order: Sequence[UOp], linear: set[UOp], roots: Sequence[UOp]) -
     return list(reads)
 
 
-def to_keep(reads: Iterable[UOp], order: Iterable[UOp], linear: set[UOp], free: set[UOp]) -> list[UOp]:
+def to_keep(
+    reads: Iterable[UOp], order: Iterable[UOp], linear: set[UOp], free: set[UOp]
+) -> list[UOp]:
     """The values to keep so that all of `reads` can be computed from them and from `free` ones.
 
     A cheap node is computed again when what it needs is no bigger than itself.

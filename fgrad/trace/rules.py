@@ -1,4 +1,5 @@
 """Rules: the table of one interpreter, one row per op."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,8 +14,8 @@ _Row = TypeVar("_Row", bound=Row)
 class Rules:
     """Rows by op. Call it with ops to enter a row; index it to get one.
 
-    A row that is missing is a bug (`missing`, held by a test); a row that says no is entered with `refuse`, and its
-    reason is what the user reads.
+    A row that is missing is a bug (`missing`, held by a test); a row that says no is entered with
+    `refuse`, and its reason is what the user reads.
     """
 
     __slots__ = ("name", "rows", "refused")

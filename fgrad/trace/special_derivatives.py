@@ -1,4 +1,8 @@
-"""Derivatives that are no single expression: products without division, running maxima, trigamma."""
+"""Derivatives that are no single expression.
+
+Products without division, running maxima, trigamma.
+"""
+
 from __future__ import annotations
 
 import math
@@ -6,8 +10,28 @@ import math
 from fgrad.trace.maybe import Maybe, add_, mul_
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import (
-    add, cast, const, const_like, div, eq, expand, floor, iota, lt, mul, not_, pad, permute, reduce_, reshape, sin,
-    slice_axis, spread, sub, where, zeros_like,
+    add,
+    cast,
+    const,
+    const_like,
+    div,
+    eq,
+    expand,
+    floor,
+    iota,
+    lt,
+    mul,
+    not_,
+    pad,
+    permute,
+    reduce_,
+    reshape,
+    sin,
+    slice_axis,
+    spread,
+    sub,
+    where,
+    zeros_like,
 )  # fmt: skip
 from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Op
@@ -26,7 +50,10 @@ def from_front(x: UOp, axis: int) -> UOp:
 
 
 def product_tangent(x: UOp, dx: UOp, axes: tuple[int, ...]) -> UOp:
-    """The tangent of the product of `x` over `axes`, by a balanced tree: no division, so zeros are no special case."""
+    """The tangent of the product of `x` over `axes`, by a balanced tree.
+
+    No division, so zeros are no special case.
+    """
     kept = [i for i in range(x.ndim) if i not in axes]
     n = math.prod(x.shape[a] for a in axes)
     if n == 0:
@@ -58,7 +85,10 @@ def _there(x: Maybe) -> UOp:
 
 
 def recurrence(factor: UOp, term: UOp, axis: int, reverse: bool, masked: bool) -> UOp:
-    """s[t] = s[t-1] * factor[t] + term[t] along `axis` (where `masked`: s[t-1] where factor[t] is true, else 0)."""
+    """s[t] = s[t-1] * factor[t] + term[t] along `axis` (where `masked`.
+
+    S[t-1] where factor[t] is true, else 0).
+    """
     fs, ts = to_front(factor, axis), to_front(term, axis)
     s, f, t = [open_param(x.dtype, x.shape[1:], "recur") for x in (ts, fs, ts)]
     kept = where(f, s, 0) if masked else mul(s, f)
@@ -75,7 +105,10 @@ def shifted(x: UOp, axis: int, fill: UOp, reverse: bool) -> UOp:
     if n == 0:
         return x
     rest = slice_axis(x, axis, 1, n) if reverse else slice_axis(x, axis, 0, n - 1)
-    moved = pad(rest, [((0, 1) if reverse else (1, 0)) + (0,) if i == axis else (0, 0, 0) for i in range(x.ndim)])
+    moved = pad(
+        rest,
+        [((0, 1) if reverse else (1, 0)) + (0,) if i == axis else (0, 0, 0) for i in range(x.ndim)],
+    )
     edge = n - 1 if reverse else 0
     place = expand(iota(n), [(i, m) for i, m in enumerate(x.shape) if i != axis])
     return where(eq(place, edge), fill, moved)
@@ -93,12 +126,16 @@ def running_extreme_tangent(u: UOp, dx: UOp) -> UOp:
     x = u.src[0]
     op, axis, reverse = u.arg
     before = shifted(u, axis, x, reverse)
-    record = lt(before, x) if op is Op.MAX else lt(x, before)  # a new extreme: what came before counts no more
+    record = (
+        lt(before, x) if op is Op.MAX else lt(x, before)
+    )  # a new extreme: what came before counts no more
     tie = eq(x, u)
     total = recurrence(not_(record), where(tie, dx, 0), axis, reverse, masked=True)
     ones = cast(tie, dt.int64)
     so_far = uop(Op.PREFIX, (ones,), (Op.ADD, axis, reverse))
-    dropped = where(record, sub(so_far, ones), 0)  # grows along the axis, so its running maximum is the last one
+    dropped = where(
+        record, sub(so_far, ones), 0
+    )  # grows along the axis, so its running maximum is the last one
     count = sub(so_far, uop(Op.PREFIX, (dropped,), (Op.MAX, axis, reverse)))
     wide = dt.accumulator(dx.dtype)
     return cast(div(cast(total, wide), cast(count, wide)), dx.dtype)
@@ -116,7 +153,10 @@ def extreme_tangent(u: UOp, dx: UOp) -> UOp:
 
 
 def trigamma(x: UOp) -> UOp:
-    """The derivative of digamma: recurrence up to x + 8, asymptotic series there (DLMF 5.15.8), reflection below 1/2."""
+    """The derivative of digamma.
+
+    Recurrence up to x + 8, asymptotic series there (DLMF 5.15.8), reflection below 1/2.
+    """
     dtype = x.dtype
     small = dtype in dt.SMALL_FLOATS
     x = cast(x, dt.accumulator(dtype)) if small else x

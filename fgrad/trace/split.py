@@ -1,8 +1,10 @@
 """split: makes every call purely primal or purely linear, between jvp and transposition.
 
-A row is asked only about nodes that have a linear source. It receives the node and which sources are linear, and returns
-(members, which of them are linear) with the node taken apart, or None: the node is linear as a whole.
+A row is asked only about nodes that have a linear source. It receives the node and which sources
+are linear, and returns (members, which of them are linear) with the node taken apart, or None: the
+node is linear as a whole.
 """
+
 from __future__ import annotations
 
 from fgrad.trace import call, collective, control_split  # noqa: F401  rows of this table

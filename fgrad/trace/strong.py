@@ -1,10 +1,12 @@
 """Strong zeros: what was masked contributes zero to a gradient, never 0 * inf.
 
-A cotangent travels with a mask, "may be other than zero here", or None (anywhere). Its value is exactly 0 where the mask
-is false. Masks are born where values are selected, cut out, gathered or overwritten; they follow the cotangent through
-views and sums; and where a factor can be infinite or NaN though the program's inputs are finite, the product is taken
-only where the mask is true. Masks depend on primal values alone, so derivatives of gradients stay right.
+A cotangent travels with a mask, "may be other than zero here", or None (anywhere). Its value is
+exactly 0 where the mask is false. Masks are born where values are selected, cut out, gathered or
+overwritten; they follow the cotangent through views and sums; and where a factor can be infinite or
+NaN though the program's inputs are finite, the product is taken only where the mask is true. Masks
+depend on primal values alone, so derivatives of gradients stay right.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,7 +14,18 @@ from collections.abc import Sequence
 from fgrad.trace.maybe import Maybe
 from fgrad.trace.rules import Rules
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import and_, broadcast_to, const, is_const, not_, or_, reduce_, reshape, scalar_of, update
+from fgrad.uop.build import (
+    and_,
+    broadcast_to,
+    const,
+    is_const,
+    not_,
+    or_,
+    reduce_,
+    reshape,
+    scalar_of,
+    update,
+)
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import Program
@@ -21,12 +34,14 @@ Cotangent = tuple[UOp, Maybe]  # value, mask
 
 # infinite or NaN for some finite operand
 SINGULAR = frozenset((
-    Op.DIV, Op.SQRT, Op.RSQRT, Op.CBRT, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG10, Op.LOG1P, Op.TAN, Op.ASIN,
-    Op.ACOS, Op.SINH, Op.COSH, Op.ACOSH, Op.ATANH, Op.ERF_INV, Op.LGAMMA, Op.DIGAMMA, Op.MOD, Op.POW,
+    Op.DIV, Op.SQRT, Op.RSQRT, Op.CBRT, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG10,
+    Op.LOG1P, Op.TAN, Op.ASIN, Op.ACOS, Op.SINH, Op.COSH, Op.ACOSH, Op.ATANH, Op.ERF_INV, Op.LGAMMA,
+    Op.DIGAMMA, Op.MOD, Op.POW,
 ))  # fmt: skip
 _PASSES = frozenset((
-    Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.CAST, Op.NEG, Op.ABS, Op.ADD,
-    Op.MUL, Op.REAL, Op.IMAG, Op.COMPLEX, Op.REDUCE, Op.PREFIX, Op.GATHER, Op.AFTER, Op.COPY, Op.MAX, Op.MIN,
+    Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.CAST,
+    Op.NEG, Op.ABS, Op.ADD, Op.MUL, Op.REAL, Op.IMAG, Op.COMPLEX, Op.REDUCE, Op.PREFIX, Op.GATHER,
+    Op.AFTER, Op.COPY, Op.MAX, Op.MIN,
 ))  # fmt: skip
 _LOOK = 48  # nodes looked at before a factor counts as singular
 
@@ -40,7 +55,10 @@ def both(a: Maybe, b: Maybe) -> Maybe:
 
 
 class Singular:
-    """Asks of a node whether it can be infinite or NaN for finite inputs; `params` are known to be."""
+    """Asks of a node whether it can be infinite or NaN for finite inputs.
+
+    `params` are known to be.
+    """
 
     def __init__(self, params: Sequence[UOp] = ()) -> None:
         self.known: dict[UOp, bool] = dict.fromkeys(params, True)
@@ -52,7 +70,8 @@ class Singular:
         return found
 
     def _search(self, r: UOp) -> bool:
-        stack, seen = [r], set()
+        seen: set[UOp] = set()
+        stack = [r]
         while stack:
             q = stack.pop()
             if q in seen or self.known.get(q) is False:
@@ -97,7 +116,18 @@ def mask_of_source(transpose: Rules, u: UOp, j: int, m: Maybe, linear: Sequence[
     transpose   the table of cotangent rows: views move masks as they move values
     """
     op = u.op
-    if op in (Op.NEG, Op.ADD, Op.CAST, Op.MUL, Op.DIV, Op.REAL, Op.IMAG, Op.COMPLEX, Op.AFTER, Op.COPY):
+    if op in (
+        Op.NEG,
+        Op.ADD,
+        Op.CAST,
+        Op.MUL,
+        Op.DIV,
+        Op.REAL,
+        Op.IMAG,
+        Op.COMPLEX,
+        Op.AFTER,
+        Op.COPY,
+    ):
         return m
     if op is Op.WHERE:
         return both(m, u.src[0] if j == 1 else not_(u.src[0]))
@@ -118,7 +148,10 @@ def mask_of_source(transpose: Rules, u: UOp, j: int, m: Maybe, linear: Sequence[
 
 
 def _of_update(transpose: Rules, u: UOp, j: int, m: Maybe) -> Maybe:
-    """What was overwritten gets nothing; a gated value gets something only where the gate is open."""
+    """What was overwritten gets nothing.
+
+    A gated value gets something only where the gate is open.
+    """
     arg = u.arg
     if j == 0 and arg.mode is Mode.SET:
         old: Maybe = transpose[Op.UPDATE](u, everywhere(u) if m is None else m, (True, False))[0]

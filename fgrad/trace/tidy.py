@@ -1,4 +1,9 @@
-"""tidy: calls lose what nobody reads, carries that never change, and operands that are constant or given twice."""
+"""tidy.
+
+Calls lose what nobody reads, carries that never change, and operands that are constant or given
+twice.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +22,7 @@ Members = dict[int, UOp]
 
 @memo
 def tidy_program(program: Program) -> Program:
-    """The program simplified, its calls tidied, accumulators of products hoisted out of its loops."""
+    """The program simplified, its calls tidied, accumulators of products moved out of loops."""
     outs = simplify(program.outs)
     if not any(u.op in CALLS for u in toposort(outs)):
         return Program(program.params, tuple(outs), program.effects)
@@ -48,7 +53,9 @@ def tidy(outs: Sequence[UOp]) -> list[UOp]:
         if u.op is Op.GET and u.src[0] in members:
             value[u] = members[u.src[0]][u.arg]
             continue
-        src = tuple([node_of(list(members[s].values())) if s in members else value[s] for s in u.src])
+        src = tuple(
+            [node_of(list(members[s].values())) if s in members else value[s] for s in u.src]
+        )
         wanted = read.get(u, set())
         if u.op is Op.SCAN:
             members[u] = _scan(u.arg, src, wanted)
@@ -66,10 +73,13 @@ def tidy(outs: Sequence[UOp]) -> list[UOp]:
 Pairs = list[tuple[UOp, UOp]]  # a param of the inner program, and the operand it stands for
 
 
-def _operands(pairs: Iterable[tuple[UOp, UOp]], stacked: bool = False) -> tuple[Pairs, dict[UOp, UOp]]:
+def _operands(
+    pairs: Iterable[tuple[UOp, UOp]], stacked: bool = False
+) -> tuple[Pairs, dict[UOp, UOp]]:
     """-> (pairs without constants and repetitions, what the params left out stand for).
 
-    An operand that only repeats a smaller one is repeated inside, so that its gradient is summed there too.
+    An operand that only repeats a smaller one is repeated inside, so that its gradient is summed
+    there too.
     stacked   operands have a leading time axis that the params lack
     """
     first: dict[UOp, UOp] = {}
@@ -103,7 +113,9 @@ def _scan(s: Scan, src: tuple[UOp, ...], wanted: set[int]) -> Members:
         *[(p, a) for p, a, m in zip(pi, i, unchanged, strict=True) if m],
         *[(p, _step_of(a)) for p, a, m in zip(px, x, same_in_all, strict=True) if m],
     ])  # fmt: skip
-    xs, more_stands = _operands([(p, a) for p, a, m in zip(px, x, same_in_all, strict=True) if not m], stacked=True)
+    xs, more_stands = _operands(
+        [(p, a) for p, a, m in zip(px, x, same_in_all, strict=True) if not m], stacked=True
+    )
     stands |= more_stands
     outs = substitute(body.outs, stands) if stands else list(body.outs)
 
@@ -182,7 +194,9 @@ def _cond(c: Cond, src: tuple[UOp, ...], wanted: set[int]) -> Members:
     if left:
         live = set(toposort([side[k] for side in sides for k in left]))
         pairs = [(p, a) for p, a in pairs if p in live]
-        programs = [tidy_program(close([p for p, _ in pairs], [side[k] for k in left])) for side in sides]
+        programs = [
+            tidy_program(close([p for p, _ in pairs], [side[k] for k in left])) for side in sides
+        ]
         got = gets(uop(Op.COND, (src[0], *[a for _, a in pairs]), Cond(tuple(programs))))
         result |= dict(zip(left, got, strict=True))
     return {k: result[k] for k in sorted(result)}

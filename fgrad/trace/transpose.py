@@ -1,10 +1,12 @@
-"""transpose: carries cotangents backward through linear nodes. A cotangent of None is an exact zero.
+"""transpose: carries cotangents backward through linear nodes. None is an exact zero.
 
-A row receives the node, its cotangent, and which sources are linear; it returns one cotangent (or None) for each source.
-Rows of tuple-valued ops receive a list of (value, mask) or None, one for each member, and return such a list, one for each
-source. `interpret.pull` adds up what one node gets from several readers, and keeps the masks (see `strong.py`).
-Complex cotangents pair without conjugation: the tangent contributes Re(ct * dx).
+A row receives the node, its cotangent, and which sources are linear; it returns one cotangent (or
+None) for each source. Rows of tuple-valued ops receive a list of (value, mask) or None, one for
+each member, and return such a list, one for each source. `interpret.pull` adds up what one node
+gets from several readers, and keeps the masks (see `strong.py`). Complex cotangents pair without
+conjugation: the tangent contributes Re(ct * dx).
 """
+
 from __future__ import annotations
 
 import math
@@ -12,14 +14,35 @@ from collections.abc import Sequence
 
 from fgrad.errors import DtypeError
 from fgrad.trace import call, collective, control_transpose  # noqa: F401  rows of this table
-from fgrad.trace.interpret import pull, pull_masked, transpose
+from fgrad.trace.backward import pull, pull_masked
+from fgrad.trace.interpret import transpose
 from fgrad.trace.maybe import Maybe, where_
 from fgrad.trace.strong import Cotangent, both, tail
 from fgrad.trace.update import as_mode, gate_of, inverse, part_of, put_along, starts_of, writes_once
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import (
-    broadcast_to, cast, complex_, const, div, eq, gather, imag, iota, iota_along, mul, neg, pad, permute, real,
-    reduce_, reshape, shrink, spread, update, where, zeros_like,
+    broadcast_to,
+    cast,
+    complex_,
+    const,
+    div,
+    eq,
+    gather,
+    imag,
+    iota,
+    iota_along,
+    mul,
+    neg,
+    pad,
+    permute,
+    real,
+    reduce_,
+    reshape,
+    shrink,
+    spread,
+    update,
+    where,
+    zeros_like,
 )  # fmt: skip
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import BITWISE, COMPARE, LEAVES, ROUNDING, Mode, Op
@@ -53,7 +76,11 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 
 @transpose(Op.PAD)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
-    return (shrink(ct, [(lo, n, mid + 1) for (lo, _, mid), n in zip(u.arg, u.src[0].shape, strict=True)]),)
+    return (
+        shrink(
+            ct, [(lo, n, mid + 1) for (lo, _, mid), n in zip(u.arg, u.src[0].shape, strict=True)]
+        ),
+    )
 
 
 @transpose(Op.SHRINK)
@@ -80,7 +107,9 @@ transpose(Op.SKEW)(lambda u, ct, _: (uop(Op.WINDOW, (ct,), u.arg),))
 @transpose(Op.CAST)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
     if not u.src[0].dtype.is_inexact:
-        raise DtypeError(f"cannot transpose the conversion from {u.src[0].dtype} to {u.dtype}: {_NO_TANGENT}")
+        raise DtypeError(
+            f"cannot transpose the conversion from {u.src[0].dtype} to {u.dtype}: {_NO_TANGENT}"
+        )
     return (cast(ct, u.src[0].dtype),)
 
 
@@ -97,14 +126,18 @@ transpose(Op.ADD)(lambda u, ct, _: (ct, ct))
 @transpose(Op.MUL)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
     if linear[0] and linear[1]:
-        raise NotImplementedError(f"{transpose.name} of MUL: both factors depend on the input; {_CURVED}")
+        raise NotImplementedError(
+            f"{transpose.name} of MUL: both factors depend on the input; {_CURVED}"
+        )
     return (mul(ct, u.src[1]), None) if linear[0] else (None, mul(u.src[0], ct))
 
 
 @transpose(Op.DIV)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
     if linear[1]:
-        raise NotImplementedError(f"{transpose.name} of DIV: the divisor depends on the input; {_CURVED}")
+        raise NotImplementedError(
+            f"{transpose.name} of DIV: the divisor depends on the input; {_CURVED}"
+        )
     return (div(ct, u.src[1]), None)
 
 
@@ -116,7 +149,11 @@ transpose(Op.COMPLEX)(lambda u, ct, _: (real(ct), neg(imag(ct))))
 @transpose(Op.WHERE)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
     c = u.src[0]
-    return None, where_(c, ct, None) if linear[1] else None, where_(c, None, ct) if linear[2] else None
+    return (
+        None,
+        where_(c, ct, None) if linear[1] else None,
+        where_(c, None, ct) if linear[2] else None,
+    )
 
 
 # ---- across elements
@@ -140,7 +177,9 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 def _(u: UOp, cts: list[Cotangent | None], linear: Flags) -> list[Cotangent | None]:
     """Payloads go back to where they came from."""
     if linear[0]:
-        raise NotImplementedError(f"{transpose.name} of SORT: the order depends on the key; {_CURVED}")
+        raise NotImplementedError(
+            f"{transpose.name} of SORT: the order depends on the key; {_CURVED}"
+        )
     axis = u.arg
     order = gets(uop(Op.SORT, (u.src[0], iota_along(u.src[0].shape, axis)), axis))[1]
     return [None if c is None else (put_along(c[0], order, axis), None) for c in cts]
@@ -154,7 +193,10 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 
 @transpose(Op.UPDATE)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
-    """set: what was overwritten gets nothing, the last writer of a place its cotangent. add: both sides all of it."""
+    """set: what was overwritten gets nothing, the last writer of a place its cotangent. add.
+
+    Both sides all of it.
+    """
     arg: Update = u.arg
     old, value = u.src[:2]
     rest: Parts = (None,) * (len(u.src) - 2)
@@ -163,7 +205,8 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
     if arg.mode is Mode.MUL:
         if linear[0] and linear[1] or linear[1] and not writes_once(u):
             raise NotImplementedError(
-                f"{transpose.name} of UPDATE(MUL): the written values are multiplied with each other; {_CURVED}"
+                f"{transpose.name} of UPDATE(MUL): the written values are multiplied with each "
+                f"other; {_CURVED}"
             )
         if linear[0]:
             return (u.like(ct, *u.src[1:]), None, *rest)
@@ -198,7 +241,7 @@ def _last_writer(u: UOp) -> UOp:
     return tail(eq(gather(who, idx, nb), number), value)
 
 
-# ---- calls: SCAN, WHILE, COND in control_transpose.py; CALL, HOST in call.py; COPY, COLLECTIVE in collective.py
+# ---- calls: control_transpose.py, call.py; across devices: collective.py
 @transpose(Op.TUPLE)
 def _(u: UOp, cts: list[Cotangent | None], linear: Flags) -> list[Cotangent | None]:
     return cts
@@ -210,5 +253,7 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 
 
 # ---- memory
-transpose.refuse(Op.LOAD, Op.STORE, because="reads and writes become versions before derivatives are taken")
+transpose.refuse(
+    Op.LOAD, Op.STORE, because="reads and writes become versions before derivatives are taken"
+)
 transpose(Op.AFTER)(lambda u, ct, _: (ct,) + (None,) * (len(u.src) - 1))

@@ -1,4 +1,5 @@
 """Derivatives of UPDATE in every mode, and of reading and writing along an axis."""
+
 from __future__ import annotations
 
 import math
@@ -7,7 +8,20 @@ from dataclasses import replace
 from fgrad.trace.interpret import jvp
 from fgrad.trace.maybe import Maybe, add_, instantiate, mul_, where_
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import cast, const, div, eq, gather, lt, mul, permute, reshape, shrink, update, where
+from fgrad.uop.build import (
+    cast,
+    const,
+    div,
+    eq,
+    gather,
+    lt,
+    mul,
+    permute,
+    reshape,
+    shrink,
+    update,
+    where,
+)
 from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import Scan, Update, close
@@ -34,7 +48,10 @@ def take_along(x: UOp, idx: UOp, axis: int) -> UOp:
 
 
 def put_along(x: UOp, idx: UOp, axis: int) -> UOp:
-    """Undo `take_along` for an `idx` that is a permutation; in general, add up what was read from one place."""
+    """Undo `take_along` for an `idx` that is a permutation.
+
+    In general, add up what was read from one place.
+    """
     order = last_axis(x.ndim, axis)
     moved = permute(x, order)
     zeros = const(0, x.dtype, moved.shape)
@@ -74,8 +91,8 @@ def as_mode(u: UOp, mode: Mode, old: UOp, value: UOp) -> UOp:
 def update_tangent(u: UOp, dold: Maybe, dvalue: Maybe) -> UOp:
     """The tangent of an UPDATE.
 
-    MUL where places may be written twice is done write by write. MIN and MAX share ties evenly, between the old contents
-    and all that were written there.
+    MUL where places may be written twice is done write by write. MIN and MAX share ties evenly,
+    between the old contents and all that were written there.
     """
     old, value = u.src[:2]
     arg: Update = u.arg
@@ -100,7 +117,9 @@ def update_tangent(u: UOp, dold: Maybe, dvalue: Maybe) -> UOp:
         return as_mode(u, Mode.SET, dold_, instantiate(dpart, part))
     wide = dt.accumulator(u.dtype)
     tie_old, tie_value = eq(old, u), eq(value, part_of(u, u))
-    total = as_mode(u, Mode.ADD, cast(where(tie_old, dold_, 0), wide), cast(where(tie_value, dvalue_, 0), wide))
+    total = as_mode(
+        u, Mode.ADD, cast(where(tie_old, dold_, 0), wide), cast(where(tie_value, dvalue_, 0), wide)
+    )
     count = as_mode(u, Mode.ADD, cast(tie_old, dt.int64), cast(tie_value, dt.int64))
     return cast(div(total, cast(count, wide)), u.dtype)
 
@@ -125,4 +144,3 @@ def _one_by_one(u: UOp, dold: Maybe, dvalue: Maybe) -> UOp:
     tangent = jvp[Op.SCAN](scan, moves)[1][0]
     assert isinstance(tangent, UOp)
     return tangent
-

@@ -1,4 +1,5 @@
 """vjp: reverse mode over whole Programs, and the linear parts that it is made of."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,10 +19,14 @@ from fgrad.uop.program import Program, close
 __all__ = ["jvp_of", "linearize", "transpose_linear", "vjp"]
 
 
-def _tangents(program: Program, wrt: Sequence[int]) -> tuple[list[UOp], list[UOp], list[UOp | None], set[UOp]]:
-    """-> (tangent params of the `wrt`, primal outs, tangent outs, linear nodes), after the split."""
+def _tangents(
+    program: Program, wrt: Sequence[int]
+) -> tuple[list[UOp], list[UOp], list[UOp | None], set[UOp]]:
+    """-> (tangent params of `wrt`, primal outs, tangent outs, linear nodes), after the split."""
     if any(u.op in CALLS for u in program.nodes):
-        program = tidy_program(program)  # less to differentiate; operands of loops in their smallest form
+        program = tidy_program(
+            program
+        )  # less to differentiate; operands of loops in their smallest form
     ps = [program.params[k] for k in wrt]
     dps = [open_param(p.dtype, p.shape, "tangent") for p in ps]
     moving = {p: d for p, d in zip(ps, dps, strict=True) if p.dtype.is_inexact}
@@ -34,16 +39,19 @@ def _tangents(program: Program, wrt: Sequence[int]) -> tuple[list[UOp], list[UOp
 
 @memo
 def vjp(program: Program, wrt: tuple[int, ...], ct_present: tuple[bool, ...]) -> Program:
-    """(*params, *cts of the outs that have one) -> (*outs, *grads of the params numbered `wrt`), simplified.
+    """(*params, *cts of the outs that have one) -> (*outs, *grads of params `wrt`), simplified.
 
-    Cotangents and gradients have the dtypes of their primals. Effects stay what they were, and happen once.
+    Cotangents and gradients have the dtypes of their primals. Effects stay what they were, and
+    happen once.
     """
     with paused_gc():
         dps, outs, douts, lin = _tangents(program, wrt)
         cts = [open_param(o.dtype, o.shape, "ct") for o in pick(program.outs, ct_present)]
         it = iter(cts)
         given = [next(it) if m else None for m in ct_present]
-        pairs = [(t, c) for t, c in zip(douts, given, strict=True) if t is not None and c is not None]
+        pairs = [
+            (t, c) for t, c in zip(douts, given, strict=True) if t is not None and c is not None
+        ]
         grads = pull([t for t, _ in pairs], [c for _, c in pairs], dps, lin)
         results = [instantiate(g, d) for g, d in zip(grads, dps, strict=True)]
         return tidy_program(close((*program.params, *cts), [*outs, *results], program.effects))
@@ -53,8 +61,8 @@ def vjp(program: Program, wrt: tuple[int, ...], ct_present: tuple[bool, ...]) ->
 def linearize(program: Program, wrt: tuple[int, ...]) -> tuple[Program, Program]:
     """-> (params -> (*outs, *residuals), (*residuals, *tangents of `wrt`) -> tangents of all outs).
 
-    The number of residuals is what the first program returns more than `program` does. Outs that do not move (integers)
-    have tangents of zeros in their own dtype.
+    The number of residuals is what the first program returns more than `program` does. Outs that do
+    not move (integers) have tangents of zeros in their own dtype.
     """
     with paused_gc():
         dps, outs, douts, lin = _tangents(program, wrt)
@@ -64,13 +72,16 @@ def linearize(program: Program, wrt: tuple[int, ...]) -> tuple[Program, Program]
         primal = tidy_program(close(program.params, [*outs, *keep], program.effects))
         fresh = [open_param(r.dtype, r.shape, "residual") for r in keep]
         kept = iter(substitute(live, dict(zip(keep, fresh, strict=True))))
-        tangents = [zeros_like(o) if t is None else next(kept) for t, o in zip(douts, program.outs, strict=True)]
+        tangents = [
+            zeros_like(o) if t is None else next(kept)
+            for t, o in zip(douts, program.outs, strict=True)
+        ]
         return primal, tidy_program(close((*fresh, *dps), tangents))
 
 
 @memo
 def transpose_linear(program: Program, wrt: tuple[int, ...]) -> Program:
-    """Transpose a program that is linear in the params numbered `wrt`: (*other params, *cts) -> cts of those.
+    """Transpose what is linear in the params `wrt`: (*other params, *cts) -> cts of those.
 
     Raises NotImplementedError naming the op when it is not linear.
     """
@@ -81,5 +92,6 @@ def transpose_linear(program: Program, wrt: tuple[int, ...]) -> Program:
         pairs = [(o, c) for o, c in zip(outs, cts, strict=True) if o in lin]
         got = pull([o for o, _ in pairs], [c for _, c in pairs], ps, lin)
         others = [p for k, p in enumerate(program.params) if k not in wrt]
-        return tidy_program(close((*others, *cts), [instantiate(g, p) for g, p in zip(got, ps, strict=True)]))
-
+        return tidy_program(
+            close((*others, *cts), [instantiate(g, p) for g, p in zip(got, ps, strict=True)])
+        )

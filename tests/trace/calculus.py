@@ -1,4 +1,7 @@
-"""What the tests of the transforms share: staging helpers, finite differences, a recogniser of contractions."""
+"""What the tests of the transforms share.
+
+Staging helpers, finite differences, a recogniser of contractions.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +198,7 @@ def check(
     reverse: bool = True,
     mapped: bool = True,
 ) -> None:
-    """Finite differences of the first and second order, <ct, Jv> = <J^T ct, v>, and vmap against a stack."""
+    """Finite differences of both orders, <ct, Jv> = <J^T ct, v>, and vmap against a stack."""
     program = f if isinstance(f, Program) else stage(f, *values)
     v = direction(program, rng)
     forward = tangents(program)
@@ -217,7 +220,13 @@ def check(
         want = differences(g, values, v)
         scale = max([1.0, *[float(np.max(np.abs(w), initial=0)) for w in want]])
         same(run(tangents(g), *values, *v), want, "forward over reverse", rtol, atol * scale)
-        same(run(reverse_over_reverse(program), *values, *v), want, "reverse over reverse", rtol, atol * scale)
+        same(
+            run(reverse_over_reverse(program), *values, *v),
+            want,
+            "reverse over reverse",
+            rtol,
+            atol * scale,
+        )
         todo.append(tangents(g))
     if mapped:
         for p in todo:
@@ -228,15 +237,25 @@ def check_batch(program: Program, values: Sequence[Array], rng: np.random.Genera
     """vmap over all params, and over the first only, is the stack of what single calls give."""
     size = 3
     first = len(values)
-    full = [np.asarray(values[k]) if k < first else _normal(p, rng) for k, p in enumerate(program.params)]
+    full = [
+        np.asarray(values[k]) if k < first else _normal(p, rng)
+        for k, p in enumerate(program.params)
+    ]
     rows = []
     for i in range(size):
         rows.append([x * (1 - 0.1 * i) if x.dtype.kind in "fc" else x for x in full])
-    for flags in ([True] * len(full), [k == 0 for k in range(len(full))], [k == len(full) - 1 for k in range(len(full))]):
+    for flags in (
+        [True] * len(full),
+        [k == 0 for k in range(len(full))],
+        [k == len(full) - 1 for k in range(len(full))],
+    ):
         many, out = batch(program, flags, size)
         args = [np.stack([r[k] for r in rows]) if f else full[k] for k, f in enumerate(flags)]
         got = run(many, *args)
-        want = [run(program, *[rows[i][k] if f else full[k] for k, f in enumerate(flags)]) for i in range(size)]
+        want = [
+            run(program, *[rows[i][k] if f else full[k] for k, f in enumerate(flags)])
+            for i in range(size)
+        ]
         for k, (g, f) in enumerate(zip(got, out, strict=True)):
             w = np.stack([r[k] for r in want])
             g = g if f else np.broadcast_to(g, w.shape)
@@ -245,7 +264,7 @@ def check_batch(program: Program, values: Sequence[Array], rng: np.random.Genera
 
 # ---- contractions
 def contractions(program: Program) -> int:
-    """How many sums of products have rows, columns and a summed axis (loops count their bodies once)."""
+    """How many sums of products have rows, columns and a summed axis (loop bodies count once)."""
     users: dict[UOp, list[UOp]] = {}
     nodes = toposort(program.outs)
     for u in nodes:
@@ -265,7 +284,10 @@ def contractions(program: Program) -> int:
 
 
 def recognise(u: UOp) -> dict[str, int] | None:
-    """M, N, K and batch of a sum of a product, found from which ranges each factor depends on; None: no contraction."""
+    """M, N, K and batch of a sum of a product, found from which ranges each factor depends on.
+
+    None: no contraction.
+    """
     fresh = count()
     size: dict[int, int] = {}
 
@@ -324,14 +346,18 @@ def recognise(u: UOp) -> dict[str, int] | None:
         y = frozenset().union(*[r for i, r in enumerate(sides) if not m >> i & 1])
         ks, ms, ns = x & y & summed, (x - y) & kept, (y - x) & kept
         if ks and ms and ns and not (x - y) & summed and not (y - x) & summed:
-            shape = {n: math.prod(size[i] for i in s) for n, s in zip("MNK", (ms, ns, ks), strict=True)}
+            shape = {
+                n: math.prod(size[i] for i in s) for n, s in zip("MNK", (ms, ns, ks), strict=True)
+            }
             shape["batch"] = math.prod(size[i] for i in x & y & kept)
             if best is None or min(shape["M"], shape["N"]) > min(best["M"], best["N"]):
                 best = shape
     return best
 
 
-def _through_reshape(src: Sequence[int], dst: Sequence[int], idx: list[frozenset[int]]) -> list[frozenset[int]]:
+def _through_reshape(
+    src: Sequence[int], dst: Sequence[int], idx: list[frozenset[int]]
+) -> list[frozenset[int]]:
     """The ranges of each source axis, from those of each target axis."""
     r: list[frozenset[int]] = []
     i = j = 0

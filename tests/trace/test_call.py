@@ -34,7 +34,9 @@ Rng = np.random.Generator
 Maybe = UOp | None
 
 
-def call(f: Callable[..., list[UOp]], kind: str, rule: Any, *args: UOp, name: str = "f") -> list[UOp]:
+def call(
+    f: Callable[..., list[UOp]], kind: str, rule: Any, *args: UOp, name: str = "f"
+) -> list[UOp]:
     ps = [open_param(a.dtype, a.shape) for a in args]
     caps, body = closure(ps, f(*ps))
     return gets(uop(Op.CALL, (*caps, *args), Call(body, kind, name, rule)))
@@ -244,7 +246,11 @@ def test_linear_callback_transposes_by_its_rule(rng: Rng) -> None:
             return [solve(tangents[0], transposed)]
 
         arg = Host(
-            lambda x: (np.linalg.solve(m, x),), (Aval(x.dtype, x.shape),), "solve", jvp=forward, transpose=back
+            lambda x: (np.linalg.solve(m, x),),
+            (Aval(x.dtype, x.shape),),
+            "solve",
+            jvp=forward,
+            transpose=back,
         )
         return gets(uop(Op.HOST, (x,), arg))[0]
 
@@ -346,7 +352,12 @@ def test_collectives_over_two_names(rng: Rng) -> None:
 
 def test_collective_in_a_scan_over_what_is_not_batched(rng: Rng) -> None:
     def f(x: UOp) -> UOp:
-        c, _ = scan(lambda c, _: ([b.mul(c[0], collective.combine(b.const(1.0, F), "psum", "i"))], []), [x], [], length=2)
+        c, _ = scan(
+            lambda c, _: ([b.mul(c[0], collective.combine(b.const(1.0, F), "psum", "i"))], []),
+            [x],
+            [],
+            length=2,
+        )
         return c[0]
 
     many, out = batch(stage(f, np.array(2.0)), (False,), 3, "i")
@@ -365,7 +376,9 @@ def test_buffers_are_constants(rng: Rng) -> None:
     buffer = uop(Op.BUFFER, (), Storage(F, (3,), data))
 
     def f(x: UOp) -> UOp:
-        c, _ = scan(lambda c, y: ([b.mul(b.sin(c[0]), y[0])], []), [total(b.mul(x, buffer))], [buffer])
+        c, _ = scan(
+            lambda c, y: ([b.mul(b.sin(c[0]), y[0])], []), [total(b.mul(x, buffer))], [buffer]
+        )
         return b.add(c[0], total(b.mul(x, b.exp(buffer))))
 
     check(f, rng.standard_normal(3), rng=rng)
@@ -416,7 +429,10 @@ def test_transpose_of_a_linear_program(rng: Rng) -> None:
 
     def f(a: UOp, x: UOp) -> UOp:
         c, ys = scan(lambda c, y: ([b.add(c[0], y[0])], [b.mul(c[0], 2.0)]), [b.const(0.0, F)], [x])
-        return b.add(b.reduce_(b.mul(a, b.expand(x, [(0, 3)])), [1]), b.expand(b.add(c[0], total(ys[0])), [(0, 3)]))
+        return b.add(
+            b.reduce_(b.mul(a, b.expand(x, [(0, 3)])), [1]),
+            b.expand(b.add(c[0], total(ys[0])), [(0, 3)]),
+        )
 
     x, ct = rng.standard_normal(2), rng.standard_normal(3)
     program = stage(f, a, x)
@@ -426,6 +442,14 @@ def test_transpose_of_a_linear_program(rng: Rng) -> None:
         transpose_linear(stage(b.sin, x), (0,))
     with pytest.raises(NotImplementedError, match="both factors"):
         transpose_linear(stage(lambda x: b.mul(x, x), x), (0,))
+
+
+def test_transpose_looks_into_custom_functions() -> None:
+    def f(x: UOp) -> UOp:
+        return call(lambda x: [b.mul(x, 5.0)], "custom_jvp", Thrice, x)[0]
+
+    back = transpose_linear(stage(f, np.ones(2)), (0,))
+    np.testing.assert_allclose(run(back, np.array([1.0, 2.0]))[0], [5, 10])
 
 
 def test_integer_results_have_no_tangent() -> None:

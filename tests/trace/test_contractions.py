@@ -1,4 +1,7 @@
-"""Whole models: values and derivatives, how many contractions and nodes they take, and how long staging takes."""
+"""Whole models.
+
+Values and derivatives, how many contractions and nodes they take, and how long staging takes.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,9 @@ def transformer(heads: int) -> Callable[..., UOp]:
         g1, b1, wq, wk, wv, wo, g2, b2, w1, c1, w2, c2 = p
         n, t, d = x.shape
         h = layer_norm(x, g1, b1)
-        q, k, v = (b.reshape(einsum("btd,de->bte", h, w), (n, t, heads, d // heads)) for w in (wq, wk, wv))
+        q, k, v = (
+            b.reshape(einsum("btd,de->bte", h, w), (n, t, heads, d // heads)) for w in (wq, wk, wv)
+        )
         s = b.mul(einsum("bthe,bshe->bhts", q, k), 1 / math.sqrt(d // heads))
         later = b.lt(b.iota_along((t, t), 0), b.iota_along((t, t), 1))
         a = softmax(b.where(later, b.const(-1e30, x.dtype), s))
@@ -98,8 +103,24 @@ def transformer_values(rng: Rng) -> list[Any]:
     r = rng.standard_normal
 
     def layer() -> list[Any]:
-        shapes = [(D,), (D,), (D, D), (D, D), (D, D), (D, D), (D,), (D,), (D, 2 * D), (2 * D,), (2 * D, D), (D,)]
-        return [1 + 0.1 * r(s) if k in (0, 6) else 0.1 * r(s) if len(s) == 1 else r(s) for k, s in enumerate(shapes)]
+        shapes = [
+            (D,),
+            (D,),
+            (D, D),
+            (D, D),
+            (D, D),
+            (D, D),
+            (D,),
+            (D,),
+            (D, 2 * D),
+            (2 * D,),
+            (2 * D, D),
+            (D,),
+        ]
+        return [
+            1 + 0.1 * r(s) if k in (0, 6) else 0.1 * r(s) if len(s) == 1 else r(s)
+            for k, s in enumerate(shapes)
+        ]
 
     y = np.eye(V)[rng.integers(0, V, (N, T))]
     return [r((N, T, D)), y, r((D, V)), *layer(), *layer()]
@@ -132,7 +153,9 @@ def test_transformer_gradient(model: Any, rng: Rng) -> None:
     v[1] *= 0
     got = run(g, *values)
     want = differences(program, values, v)[0]
-    inner = sum(np.sum(a * v[k]) for a, k in zip(got, [k for k in range(27) if k != 1], strict=True))
+    inner = sum(
+        np.sum(a * v[k]) for a, k in zip(got, [k for k in range(27) if k != 1], strict=True)
+    )
     np.testing.assert_allclose(inner, want, rtol=1e-7)
     both = vjp(program, tuple(k for k in range(27) if k != 1), (True,))
     assert contractions(both) == 51  # 17 forward, two for each backward
@@ -151,7 +174,10 @@ def test_transformer_hessian_vector_products(model: Any, rng: Rng) -> None:
         it = iter(vs)
         return run(g, *[x if k == 1 else x + s * h * next(it) for k, x in enumerate(values)])
 
-    want = [(a - 8 * c + 8 * d - e) / (12 * h) for a, c, d, e in zip(at(-2), at(-1), at(1), at(2), strict=True)]
+    want = [
+        (a - 8 * c + 8 * d - e) / (12 * h)
+        for a, c, d, e in zip(at(-2), at(-1), at(1), at(2), strict=True)
+    ]
     same(run(hvp, *values, *vs), want, "forward over reverse", 1e-5, 1e-6)
     assert contractions(hvp) == 140
 
@@ -174,7 +200,13 @@ def test_per_example_gradients_keep_the_contractions(model: Any, rng: Rng) -> No
     assert contractions(many) == 51
     xs = [np.stack([x, 0.5 * x, 0.1 + x]) if f else x for x, f in zip(values, flags, strict=True)]
     single = [run(g, *[x[i] if f else x for x, f in zip(xs, flags, strict=True)]) for i in range(3)]
-    same(run(many, *xs), [np.stack(s) for s in zip(*single, strict=True)], "vmap of grad", 1e-9, 1e-10)
+    same(
+        run(many, *xs),
+        [np.stack(s) for s in zip(*single, strict=True)],
+        "vmap of grad",
+        1e-9,
+        1e-10,
+    )
 
 
 def test_mlp(rng: Rng) -> None:
@@ -216,10 +248,17 @@ def test_mixed_precision_keeps_its_contractions(rng: Rng) -> None:
     """Half-precision factors summed in float32."""
 
     def f(x: UOp, w: UOp) -> UOp:
-        y = einsum("ij,jk->ik", b.cast(b.cast(x, dt.bfloat16), dt.float32), b.cast(b.cast(w, dt.bfloat16), dt.float32))
+        y = einsum(
+            "ij,jk->ik",
+            b.cast(b.cast(x, dt.bfloat16), dt.float32),
+            b.cast(b.cast(w, dt.bfloat16), dt.float32),
+        )
         return total(b.mul(y, y))
 
-    x, w = rng.standard_normal((4, 5)).astype(np.float32), rng.standard_normal((5, 3)).astype(np.float32)
+    x, w = (
+        rng.standard_normal((4, 5)).astype(np.float32),
+        rng.standard_normal((5, 3)).astype(np.float32),
+    )
     assert contractions(vjp(stage(f, x, w), (0, 1), (True,))) == 3
 
 
@@ -287,4 +326,3 @@ def test_nested_loops_transform_in_reasonable_time(rng: Rng) -> None:
     start = time.process_time()
     check(program, np.array(0.3), rng=rng, mapped=False)
     assert time.process_time() - start < 20
-

@@ -139,7 +139,11 @@ def test_switch_of_three(index: int, rng: np.random.Generator) -> None:
     def f(x: UOp, w: UOp, i: UOp) -> UOp:
         r = switch(
             i,
-            [lambda a: [b.sin(a), a], lambda a: [b.mul(a, w), b.exp(a)], lambda a: [w, b.mul(a, a)]],
+            [
+                lambda a: [b.sin(a), a],
+                lambda a: [b.mul(a, w), b.exp(a)],
+                lambda a: [w, b.mul(a, a)],
+            ],
             x,
         )
         return b.mul(r[0], r[1])
@@ -180,6 +184,17 @@ def test_while_refuses_reverse_mode_and_says_what_to_do() -> None:
         vjp(stage(power, np.array(0.7)), (0,), (True, True))
 
 
+def test_a_while_loop_whose_result_does_not_move_is_no_obstacle() -> None:
+    """Only a cotangent that arrives at the loop is refused, not one that passes by."""
+
+    def f(x: UOp) -> UOp:
+        steps, y = power(x)
+        return b.add(b.mul(x, b.cast(steps, F)), b.floor(y))
+
+    x = np.array(0.7)
+    check(f, x, rng=np.random.default_rng(0))
+
+
 def test_gradient_of_weights_is_one_contraction_over_time(rng: np.random.Generator) -> None:
     def f(h: UOp, w: UOp, u: UOp, xs: UOp) -> UOp:
         c, _ = scan(lambda c, x: ([b.tanh(b.add(dot(c[0], w), dot(x[0], u)))], []), [h], [xs])
@@ -207,7 +222,9 @@ def test_residuals_are_few(rng: np.random.Generator) -> None:
 
 def test_reverse_scan_and_ys_only(rng: np.random.Generator) -> None:
     def f(x: UOp, s: UOp) -> UOp:
-        _, ys = scan(lambda c, x: ([b.mul(b.add(c[0], x[0]), s)], [b.sin(c[0])]), [s], [x], reverse=True)
+        _, ys = scan(
+            lambda c, x: ([b.mul(b.add(c[0], x[0]), s)], [b.sin(c[0])]), [s], [x], reverse=True
+        )
         return ys[0]
 
     check(f, rng.standard_normal(5), rng.standard_normal(()), rng=rng)

@@ -18,8 +18,6 @@ from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import gets
 from tests.trace.calculus import F, check, einsum, grads, run, stage, tangents, total
 
-import fgrad.trace.vjp  # isort: skip  fills the tables
-
 Rng = np.random.Generator
 
 
@@ -38,11 +36,22 @@ def u1(op: Op) -> Callable[[UOp], UOp]:
 
 
 RANGES = {  # where a function of one operand is smooth
-    Op.SQRT: (0.3, 2), Op.RSQRT: (0.3, 2), Op.CBRT: (0.3, 2), Op.LOG: (0.3, 2), Op.LOG2: (0.3, 2),
-    Op.LOG10: (0.3, 2), Op.LOG1P: (-0.5, 1), Op.ASIN: (-0.8, 0.8), Op.ACOS: (-0.8, 0.8), Op.TAN: (-1, 1),
-    Op.ACOSH: (1.3, 3), Op.ATANH: (-0.8, 0.8), Op.ERF_INV: (-0.8, 0.8), Op.LGAMMA: (0.4, 3),
+    Op.SQRT: (0.3, 2),
+    Op.RSQRT: (0.3, 2),
+    Op.CBRT: (0.3, 2),
+    Op.LOG: (0.3, 2),
+    Op.LOG2: (0.3, 2),
+    Op.LOG10: (0.3, 2),
+    Op.LOG1P: (-0.5, 1),
+    Op.ASIN: (-0.8, 0.8),
+    Op.ACOS: (-0.8, 0.8),
+    Op.TAN: (-1, 1),
+    Op.ACOSH: (1.3, 3),
+    Op.ATANH: (-0.8, 0.8),
+    Op.ERF_INV: (-0.8, 0.8),
+    Op.LGAMMA: (0.4, 3),
     Op.ABS: (0.2, 1),
-}  # fmt: skip
+}
 SMOOTH = [Op.NEG, Op.ABS, *[op for op in Op if Op.SQRT <= op < Op.DIGAMMA]]
 
 
@@ -124,7 +133,12 @@ def test_skew(rng: Rng) -> None:
 def test_computed_starts(start: int, rng: Rng) -> None:
     def f(x: UOp, v: UOp, i: UOp) -> UOp:
         part = b.shrink(b.mul(x, x), [(None, 2, 2), (0, 3, 1), (None, 2, 1)], [i, b.add(i, 1)])
-        put = b.update(x, b.sin(v), box=[(None, 2, 2), (0, 3, 1), (None, 2, 1)], starts=[i, b.const(1, dt.int64)])
+        put = b.update(
+            x,
+            b.sin(v),
+            box=[(None, 2, 2), (0, 3, 1), (None, 2, 1)],
+            starts=[i, b.const(1, dt.int64)],
+        )
         return b.add(total(b.mul(part, v)), total(b.mul(put, put)))
 
     x, v = rng.standard_normal((5, 3, 3)), rng.standard_normal((2, 3, 2))
@@ -138,17 +152,30 @@ def test_batched_starts(rng: Rng) -> None:
             b.shrink(x, box, [i, j]),
             b.update(x, v, box=box, starts=[i, j]),
             b.update(x, v, box=box, starts=[i, j], gate=g, mode=Mode.ADD),
-            b.update(x, b.const(2.0, F, (2, 3, 3)), box=[(None, 2, 1), (0, 3, 1), (0, 3, 1)], starts=[j], mode=Mode.MUL),
+            b.update(
+                x,
+                b.const(2.0, F, (2, 3, 3)),
+                box=[(None, 2, 1), (0, 3, 1), (0, 3, 1)],
+                starts=[j],
+                mode=Mode.MUL,
+            ),
         ]
 
     x, v = rng.standard_normal((5, 3, 3)), rng.standard_normal((2, 2, 2))
     g = rng.integers(0, 2, (2, 2, 2)).astype(bool)
     i, j = np.array([-1, 0, 1, 2, 5]), np.array([1, 0, 4, 0, -2])
     program = stage(parts, x, v, g, i[0], j[0])
-    for flags in ((False, False, False, True, True), (False, False, False, True, False), (False,) * 4 + (True,)):
+    for flags in (
+        (False, False, False, True, True),
+        (False, False, False, True, False),
+        (False,) * 4 + (True,),
+    ):
         many, out = batch(program, flags, 5)
         args = [x, v, g, i if flags[3] else i[2], j if flags[4] else j[2]]
-        want = [run(program, x, v, g, i[k] if flags[3] else i[2], j[k] if flags[4] else j[2]) for k in range(5)]
+        want = [
+            run(program, x, v, g, i[k] if flags[3] else i[2], j[k] if flags[4] else j[2])
+            for k in range(5)
+        ]
         for got, f, *single in zip(run(many, *args), out, *want, strict=True):
             np.testing.assert_array_equal(got, np.stack(single) if f else single[0])
 
@@ -196,7 +223,12 @@ def test_sort_carries_payloads_and_tangents(rng: Rng) -> None:
 @pytest.mark.parametrize("nb", [0, 1])
 def test_gather(nb: int, rng: Rng) -> None:
     idx = rng.integers(-1, 6, (2, 3))
-    check(lambda x, i: b.gather(b.sin(x), i, nb), rng.standard_normal((2, 5, 2)[1 - nb :]), idx, rng=rng)
+    check(
+        lambda x, i: b.gather(b.sin(x), i, nb),
+        rng.standard_normal((2, 5, 2)[1 - nb :]),
+        idx,
+        rng=rng,
+    )
 
 
 @pytest.mark.parametrize("mode", Mode, ids=lambda m: m.name)
@@ -217,7 +249,9 @@ def test_update_of_a_box(mode: Mode, gated: bool, rng: Rng) -> None:
 def test_update_by_index_with_duplicates(mode: Mode, gated: bool, nb: int, rng: Rng) -> None:
     """Places written twice, and indices out of bounds."""
     idx = np.array([[0, 2, 2, 5, -1, 2], [1, 1, 1, 3, 0, 9]])[: None if nb else 1]
-    g = np.array([[True, True, False, True, True, True], [True, False, True, True, True, False]])[: None if nb else 1]
+    g = np.array([[True, True, False, True, True, True], [True, False, True, True, True, False]])[
+        : None if nb else 1
+    ]
     x, v = rng.standard_normal((2, 4, 2)), rng.standard_normal((2, 6, 2))
     if not nb:
         idx, g, x, v = idx[0], g[0], x[0], v[0]
@@ -239,11 +273,22 @@ def test_update_at_one_index(mode: Mode, rng: Rng) -> None:
 
 def test_select(rng: Rng) -> None:
     c = np.array([True, False, True])
-    check(lambda c, x, y: b.where(c, b.sin(x), b.mul(y, y)), c, rng.standard_normal(3), rng.standard_normal(3), rng=rng)
+    check(
+        lambda c, x, y: b.where(c, b.sin(x), b.mul(y, y)),
+        c,
+        rng.standard_normal(3),
+        rng.standard_normal(3),
+        rng=rng,
+    )
 
 
 def test_einsum(rng: Rng) -> None:
-    check(lambda x, y: einsum("bij,bjk->kbi", x, y), rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 2)), rng=rng)
+    check(
+        lambda x, y: einsum("bij,bjk->kbi", x, y),
+        rng.standard_normal((2, 3, 4)),
+        rng.standard_normal((2, 4, 2)),
+        rng=rng,
+    )
 
 
 # ---- complex
@@ -251,8 +296,27 @@ def _complex(rng: Rng, *shape: int) -> Any:
     return rng.uniform(0.2, 0.8, shape) + 1j * rng.uniform(0.2, 0.8, shape)
 
 
-HOLOMORPHIC = [Op.NEG, Op.SQRT, Op.RSQRT, Op.EXP, Op.EXPM1, Op.LOG, Op.LOG1P, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS,
-               Op.ATAN, Op.SINH, Op.COSH, Op.TANH, Op.ASINH, Op.ACOSH, Op.ATANH]  # fmt: skip
+HOLOMORPHIC = [
+    Op.NEG,
+    Op.SQRT,
+    Op.RSQRT,
+    Op.EXP,
+    Op.EXPM1,
+    Op.LOG,
+    Op.LOG1P,
+    Op.SIN,
+    Op.COS,
+    Op.TAN,
+    Op.ASIN,
+    Op.ACOS,
+    Op.ATAN,
+    Op.SINH,
+    Op.COSH,
+    Op.TANH,
+    Op.ASINH,
+    Op.ACOSH,
+    Op.ATANH,
+]
 
 
 @pytest.mark.parametrize("op", HOLOMORPHIC, ids=lambda o: o.name)
@@ -290,7 +354,11 @@ KINKS: dict[str, tuple[Callable[[UOp], UOp], Any, Any]] = {
     "minimum with a constant": (lambda x: b.minimum(1, x), [1.0, 0.5], [0, 1]),
     "abs": (b.abs_, [0.0, -0.0, -2.0], [0, 0, -1]),
     "sqrt of abs": (lambda x: b.sqrt(b.abs_(x)), [0.0, 4.0], [0, 0.25]),
-    "max ties": (lambda x: b.reduce_(x, [0], Op.MAX), [2.0, 1.0, 2.0, 2.0], [1 / 3, 0, 1 / 3, 1 / 3]),
+    "max ties": (
+        lambda x: b.reduce_(x, [0], Op.MAX),
+        [2.0, 1.0, 2.0, 2.0],
+        [1 / 3, 0, 1 / 3, 1 / 3],
+    ),
     "min ties": (lambda x: b.reduce_(x, [0], Op.MIN), [1.0, 1.0, 2.0], [0.5, 0.5, 0]),
     "max with itself": (lambda x: b.maximum(x, b.add(x, 0.0)), [2.0], [1]),
     "x ** 0": (lambda x: uop(Op.POW, (x, b.const_like(0, x))), [0.0, 2.0], [0, 0]),
@@ -299,16 +367,24 @@ KINKS: dict[str, tuple[Callable[[UOp], UOp], Any, Any]] = {
     "0 ** y": (lambda y: uop(Op.POW, (b.const_like(0, y), y)), [0.0, 2.0], [0, 0]),
     "computed exponent 0": (lambda x: uop(Op.POW, (x, b.mul(x, 0.0))), [0.0], [0]),
     "hypot": (lambda x: uop(Op.HYPOT, (x, x)), [0.0], [0]),
-    "sqrt of hypot": (lambda x: b.sqrt(uop(Op.HYPOT, (x, b.const_like(0, x)))), [0.0, 4.0], [0, 0.25]),
+    "sqrt of hypot": (
+        lambda x: b.sqrt(uop(Op.HYPOT, (x, b.const_like(0, x)))),
+        [0.0, 4.0],
+        [0, 0.25],
+    ),
     "atan2 at the origin": (lambda x: uop(Op.ATAN2, (x, b.mul(x, 2.0))), [0.0], [0]),
-    "copysign": (lambda x: uop(Op.COPYSIGN, (x, b.const_like(-1, x))), [0.0, 2.0, -2.0], [0, -1, 1]),
+    "copysign": (
+        lambda x: uop(Op.COPYSIGN, (x, b.const_like(-1, x))),
+        [0.0, 2.0, -2.0],
+        [0, -1, 1],
+    ),
     "sqrt": (b.sqrt, [0.0], [math.inf]),
     "cumulative max ties": (
         lambda x: b.slice_axis(uop(Op.PREFIX, (x,), (Op.MAX, 0, False)), 0, 3, 4),
         [1.0, 2.0, 2.0, 0.0],
         [0, 0.5, 0.5, 0],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KINKS)
@@ -330,24 +406,44 @@ def positive(x: UOp) -> UOp:
 
 
 STRONG: dict[str, tuple[Callable[[UOp], UOp], Any, Any]] = {
-    "where over sqrt": (lambda x: b.where(positive(x), b.sqrt(x), 0), [0.0, 4.0, -1.0], [0, 0.25, 0]),
+    "where over sqrt": (
+        lambda x: b.where(positive(x), b.sqrt(x), 0),
+        [0.0, 4.0, -1.0],
+        [0, 0.25, 0],
+    ),
     "where over log": (lambda x: b.where(positive(x), b.log(x), 0), [0.0, 4.0, -1.0], [0, 0.25, 0]),
     "where over 1/x": (lambda x: b.where(positive(x), b.div(1, x), 0), [0.0, 2.0], [0, -0.25]),
     "where over exp": (lambda x: b.where(b.lt(x, 1), b.exp(x), 0), [0.0, 1e4], [1, 0]),
     "slice of log": (lambda x: b.slice_axis(b.log(x), 0, 1, 2), [0.0, 0.5, -1.0], [0, 2, 0]),
-    "overwritten log": (lambda x: b.update(b.log(x), b.const(1, F, (1,)), box=[(0, 1, 1)]), [0.0, 0.5], [0, 2]),
-    "gathered log": (lambda x: b.gather(b.log(x), b.const(1, dt.int64)), [0.0, 0.5, 0.0], [0, 2, 0]),
+    "overwritten log": (
+        lambda x: b.update(b.log(x), b.const(1, F, (1,)), box=[(0, 1, 1)]),
+        [0.0, 0.5],
+        [0, 2],
+    ),
+    "gathered log": (
+        lambda x: b.gather(b.log(x), b.const(1, dt.int64)),
+        [0.0, 0.5, 0.0],
+        [0, 2, 0],
+    ),
     "computed slice of log": (
-        lambda x: b.shrink(b.log(x), [(None, 1, 1)], [b.const(1, dt.int64)]), [0.0, 0.5, 0.0], [0, 2, 0],
+        lambda x: b.shrink(b.log(x), [(None, 1, 1)], [b.const(1, dt.int64)]),
+        [0.0, 0.5, 0.0],
+        [0, 2, 0],
     ),
     "dropped update": (
         lambda x: b.update(
-            b.const(0, F, (2,)), b.log(x), idx=b.iota(3), gate=b.lt(b.iota(3), b.const(2, dt.int64, (3,)))
+            b.const(0, F, (2,)),
+            b.log(x),
+            idx=b.iota(3),
+            gate=b.lt(b.iota(3), b.const(2, dt.int64, (3,))),
         ),
-        [1.0, 0.5, 0.0], [1, 2, 0],
+        [1.0, 0.5, 0.0],
+        [1, 2, 0],
     ),
     "norm of zeros": (
-        lambda x: (lambda n: b.where(positive(n), b.sqrt(n), 0))(total(b.mul(x, x))), [0.0, 0.0], [0, 0],
+        lambda x: (lambda n: b.where(positive(n), b.sqrt(n), 0))(total(b.mul(x, x))),
+        [0.0, 0.0],
+        [0, 0],
     ),
     "one reciprocal masked twice": (
         lambda x: (
@@ -356,12 +452,15 @@ STRONG: dict[str, tuple[Callable[[UOp], UOp], Any, Any]] = {
                 total(b.where(b.lt(b.const_like(0.2, x), x), b.mul(r, r), 0)),
             )
         )(b.div(1, x)),
-        [0.0, 0.5, -1.0], [0, -20, 0],
+        [0.0, 0.5, -1.0],
+        [0, -20, 0],
     ),
     "arccos of a clip": (
-        lambda x: uop(Op.ACOS, (b.minimum(b.maximum(x, -1), 1),)), [0.0, 2.0, -3.0], [-1, 0, 0],
+        lambda x: uop(Op.ACOS, (b.minimum(b.maximum(x, -1), 1),)),
+        [0.0, 2.0, -3.0],
+        [-1, 0, 0],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STRONG)
