@@ -1,0 +1,191 @@
+"""Dtypes: their names, promotion, limits, and what an array-like's dtype is."""
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from fgrad.errors import note_user_line
+from fgrad.numpy.common import DTypeLike, lift, public
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, is_arraylike, is_scalar, scalar_node
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.dtype import Kind, to_dtype
+
+bool_ = np.bool_
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+float8_e4m3fn, float8_e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+float16, bfloat16, float32, float64 = np.float16, ml_dtypes.bfloat16, np.float32, np.float64
+complex64, complex128 = np.complex64, np.complex128
+int_, uint, single, double, csingle, cdouble = int64, uint64, float32, float64, complex64, complex128
+dtype = np.dtype
+generic, number, integer, signedinteger, unsignedinteger = (
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger,
+)  # fmt: skip
+inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
+iinfo = ml_dtypes.iinfo
+
+__all__ = [
+    "astype", "bfloat16", "bool_", "can_cast", "cdouble", "complex128", "complex64", "complexfloating", "csingle",
+    "double", "dtype", "finfo", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floating", "generic",
+    "iinfo", "inexact", "int16", "int32", "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj",
+    "isscalar", "issubdtype", "number", "promote_types", "result_type", "signedinteger", "single", "uint", "uint16",
+    "uint32", "uint64", "uint8", "unsignedinteger",
+]  # fmt: skip
+
+
+def _kind(x: Any) -> tuple[dt.DType, bool]:
+    if isinstance(x, Array):
+        return x.aval.dtype, x.aval.weak
+    if is_scalar(x):
+        node, weak = scalar_node(x)
+        return node.dtype, weak
+    if isinstance(x, type) and x in (int, float, complex):  # as in promote_types(int, ..): the weak kinds
+        return to_dtype(x), True
+    if isinstance(x, np.ndarray):
+        return to_dtype(x.dtype), False
+    return to_dtype(x), False
+
+
+def result_type(*args: Any) -> np.dtype[Any]:
+    """The dtype that these arrays, numbers and dtypes meet in.
+
+    >>> result_type(np.int32, 1.0)
+    dtype('float32')
+    """
+    if not args:
+        raise ValueError("result_type needs at least one array or dtype")
+    promoted, _ = dt.promote(*[_kind(x) for x in args])
+    out: np.dtype[Any] = promoted.np
+    return out
+
+
+def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype[Any]:
+    """The dtype that two dtypes meet in; raises DtypeError if there is none."""
+    return result_type(np.dtype(to_dtype(a).np) if not isinstance(a, type) else a,
+                       np.dtype(to_dtype(b).np) if not isinstance(b, type) else b)  # fmt: skip
+
+
+def _extended(x: DTypeLike) -> bool:
+    return to_dtype(x).np.isbuiltin != 1
+
+
+def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
+    """Whether a cast is allowed by `casting`: no, equiv, safe, same_kind or unsafe.
+
+    A Python number can be cast safely to any dtype of its kind or above.
+    """
+    if is_scalar(from_) and not isinstance(from_, np.generic):
+        kinds = {bool: Kind.BOOL, int: Kind.UINT, float: Kind.FLOAT, complex: Kind.COMPLEX}
+        return casting == "unsafe" or to_dtype(to).kind >= kinds[type(from_)]
+    source, target = _kind(from_)[0], to_dtype(to)
+    if source is target or casting == "unsafe":
+        return True
+    if casting in ("no", "equiv"):
+        return False
+    if _extended(source) or _extended(target):
+        if casting == "same_kind" and source.kind <= target.kind:
+            return True
+        both = dt.promote((source, False), (target, False))[0]
+        return both is target
+    return bool(np.can_cast(source.np, target.np, casting=casting))  # type: ignore[arg-type]
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether the first dtype lies below the second one (a dtype or an abstract class such as `floating`)."""
+    if not (isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in dt._BY_NP):
+        first = _named(arg1)
+        if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
+            second = _named(arg2)
+            if second is not None:
+                return first is second
+            return isinstance(arg2, type) and arg2 in (np.floating, np.inexact, np.number, np.generic)
+    second = _named(arg2)
+    if second is not None and second.np.isbuiltin != 1:
+        return False
+    return bool(np.issubdtype(arg1, arg2))
+
+
+def _named(x: Any) -> dt.DType | None:
+    """The DType that `x` names; None for the abstract classes."""
+    if isinstance(x, type) and issubclass(x, np.generic):
+        try:
+            return dt._BY_NP.get(np.dtype(x)) if x not in _ABSTRACT else None
+        except TypeError:
+            return None
+    return to_dtype(x)
+
+
+_ABSTRACT = (
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
+    np.complexfloating, np.flexible, np.character,
+)  # fmt: skip
+
+_KINDS = {
+    "bool": (Kind.BOOL,), "signed integer": (Kind.INT,), "unsigned integer": (Kind.UINT,),
+    "integral": (Kind.INT, Kind.UINT), "real floating": (Kind.FLOAT,), "complex floating": (Kind.COMPLEX,),
+    "numeric": (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.COMPLEX),
+}  # fmt: skip
+
+
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+    """Whether `dtype` is of that kind: a dtype, a name of the array API ("real floating" ..), or a tuple of these."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    own = to_dtype(dtype)
+    if isinstance(kind, str) and kind in _KINDS:
+        return own.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind not in dt._BY_NAME:
+        raise ValueError(f"isdtype: unknown kind {kind!r}; use a dtype or one of {', '.join(_KINDS)}")
+    return own is to_dtype(kind)
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating dtype (or of an array's dtype); of a complex one those of its parts."""
+    kind = _kind(dtype)[0]
+    if not kind.is_inexact:
+        raise note_user_line(ValueError(f"finfo: {kind} is no floating dtype; use iinfo"))
+    return dt.finfo(kind)
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex (whatever the values)."""
+    return _kind(x)[0].is_complex
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number, or a 0-d array."""
+    if isinstance(element, Array):
+        return element.ndim == 0
+    return bool(np.isscalar(element)) or (is_arraylike(element) and np.ndim(element) == 0)
+
+
+@public(static=("dtype",))
+def _astype(x: ArrayLike, dtype: DTypeLike) -> Array:
+    node, target = lift(x).node, to_dtype(dtype)
+    if node.dtype.is_complex and not target.is_complex and target is not dt.bool_:
+        node = build.real(node)
+    elif target.is_complex and not node.dtype.is_complex:
+        node = build.cast(node, dt.real_of(target))
+        return Tracer(build.complex_(node, build.zeros_like(node)))
+    return Tracer(build.cast(node, target))
+
+
+def astype(x: ArrayLike, dtype: DTypeLike, *, copy: bool = False, device: Any = None) -> Array:
+    """x with another dtype: floats to integers truncate and saturate (NaN gives 0), complex to real takes the real part.
+
+    >>> astype(array([1.7, -2.5]), int32)
+    Array([ 1, -2], dtype=int32)
+    """
+    target = to_dtype(dtype if dtype is not None else float)
+    if device is not None and device != getattr(x, "device", device):
+        raise NotImplementedError("astype: device= moves nothing; use fgrad.device_put")
+    return _astype(x, target)

@@ -1,0 +1,455 @@
+"""x[idx] and x.at[idx]: reading and replacing parts of arrays, as NumPy's basic, advanced and mask indexing.
+
+Negative indices count from the end, also when computed. Concrete indices out of bounds raise IndexError; computed ones give
+`fill_value` (NaN; the smallest integer; the largest unsigned one; False) when read, and drop the update when written.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import DtypeError, ShapeError, note_user_line
+from fgrad.numpy.common import lift, public
+from fgrad.numpy.elementwise import divide, power
+from fgrad.numpy.subscripts import Entry, Int, New, Positions, Slice, parse
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, scalar_fits
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.dtype import DType, Kind
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Mode
+
+__all__ = ["At", "AtIndex"]
+
+MODES = (None, "fill", "drop", "clip", "wrap", "promise_in_bounds")
+
+
+def read_fill(dtype: DType) -> Any:
+    """What a read out of bounds gives."""
+    if dtype.is_inexact:
+        return math.nan
+    if dtype is dt.bool_:
+        return False
+    return dt.int_range(dtype)[dtype.kind is Kind.UINT]
+
+
+def resolved(idx: UOp, n: int, mode: str | None, known: bool) -> tuple[UOp, UOp | None]:
+    """-> (int64 positions from the front, where they are in bounds; None: everywhere)."""
+    if idx.dtype is dt.uint64:
+        idx = build.minimum(idx, (1 << 63) - 1)
+    i = build.cast(idx, dt.int64)
+    if known:
+        return i, None
+    if mode == "wrap":
+        return (build.mod(i, n) if n else build.const_like(-1, i)), None
+    i = build.where(build.lt(i, 0), build.add(i, n), i)
+    if mode == "clip":
+        return build.maximum(build.minimum(i, n - 1), 0), None
+    if mode == "promise_in_bounds":
+        return i, None
+    return i, build.and_(build.le(build.const_like(0, i), i), build.lt(i, n))
+
+
+def both(a: UOp | None, b: UOp | None) -> UOp | None:
+    """The conjunction of two masks, None being true."""
+    if a is None or b is None:
+        return b if a is None else a
+    shape = build.broadcast_shapes(a.shape, b.shape)
+    return build.and_(build.broadcast_to(a, shape), build.broadcast_to(b, shape))
+
+
+class Plan:
+    """Where the entries of an index lead, for an x of one shape.
+
+    box, starts   the part that slices and ints cut out (no ints when there are Positions)
+    valid         whether computed ints are in bounds (None: they are)
+    back          its axes to reverse
+    idx           positions in the merged indexed axes (None: no Positions); `inside` where they are in bounds
+    perm, batch   the order that puts the indexed axes together behind `batch` others
+    shape         of the result
+    """
+
+    def __init__(self, shape: tuple[int, ...], entries: Sequence[Entry], operands: Sequence[ArrayLike], mode: str | None):
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(map(repr, MODES[1:]))} or None, got {mode!r}")
+        nodes = iter([lift(o).node for o in operands])
+        advanced = any(isinstance(e, Positions) for e in entries)
+        self.old = tuple(self._with_bool_axes(shape, entries))
+        self.box: list[tuple[int | None, int, int]] = []
+        self.starts: list[UOp] = []
+        self.valid: UOp | None = None
+        self.back: list[int] = []
+        picks: list[tuple[int, int, UOp, UOp | None]] = []  # (place in entries, axis, positions, inside)
+        axis = 0
+        for place, e in enumerate(entries):
+            n = self.old[axis] if axis < len(self.old) else 0
+            if isinstance(e, New):
+                continue
+            if isinstance(e, Slice):
+                if e.backwards:
+                    self.back.append(axis)
+                if e.start is None:
+                    self.starts.append(build.cast(next(nodes), dt.int64))
+                self.box.append((e.start, e.size, e.step))
+            elif isinstance(e, Int):
+                at = build.const(e.at, dt.int64) if e.at is not None else next(nodes)
+                i, inside = resolved(at, n, mode, e.known)
+                if advanced:
+                    self.box.append((0, n, 1))
+                    picks.append((place, axis, i, inside))
+                elif e.at is not None:
+                    self.box.append((e.at, 1, 1))
+                elif not n:  # there is nothing to read: a box of size 1 would not fit
+                    self.box.append((0, 0, 1))
+                    self.valid = build.const(False, dt.bool_)
+                else:
+                    self.starts.append(i)
+                    self.box.append((None, 1, 1))
+                    self.valid = both(self.valid, inside)
+            else:
+                self.box.append((0, n, 1))
+                i, inside = resolved(next(nodes), n, mode, e.known)
+                picks.append((place, axis, i, inside))
+            axis += 1
+        self.part = tuple([b[1] for b in self.box])
+        self.idx: UOp | None = None
+        self.inside: UOp | None = None
+        self._arrange(entries, picks)
+
+    @staticmethod
+    def _with_bool_axes(shape: tuple[int, ...], entries: Sequence[Entry]) -> list[int]:
+        """`shape` with an axis of size 1 for every scalar bool."""
+        sizes = iter(shape)
+        return [
+            1 if isinstance(e, Positions) and e.of_scalar_bool else next(sizes)
+            for e in entries if not isinstance(e, New)
+        ]  # fmt: skip
+
+    def _arrange(self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]) -> None:
+        rank = len(self.part)
+        axes = [axis for _, axis, _, _ in picks]
+        places = [place for place, _, _, _ in picks]
+        together = bool(places) and places[-1] - places[0] == len(places) - 1
+        rest = [i for i in range(rank) if i not in axes]
+        self.batch = axes[0] if together else 0
+        self.perm = (*rest[: self.batch], *axes, *rest[self.batch :])
+        self.merged: tuple[int, ...] = ()
+        span: tuple[int, ...] = ()
+        if picks:
+            try:
+                span = build.broadcast_shapes(*[i.shape for _, _, i, _ in picks])
+            except ShapeError:
+                raise note_user_line(
+                    ShapeError(
+                        f"index arrays of shapes {', '.join(str(i.shape) for _, _, i, _ in picks)} do not broadcast together"
+                    )
+                ) from None
+            sizes = [self.part[a] for a in axes]
+            linear: UOp | None = None
+            for n, (_, _, i, inside) in zip(sizes, picks, strict=True):
+                wide = build.broadcast_to(i, span)
+                linear = wide if linear is None else build.add(build.mul(linear, n), wide)
+                self.inside = both(self.inside, inside)
+            assert linear is not None
+            if self.inside is not None:
+                self.inside = build.broadcast_to(self.inside, span)
+                linear = build.where(self.inside, linear, -1)
+            self.idx = linear
+            self.merged = (
+                *[self.part[a] for a in rest[: self.batch]], math.prod(sizes), *[self.part[a] for a in rest[self.batch :]],
+            )  # fmt: skip
+        self.span = span
+        self.picked = (*[self.part[a] for a in rest[: self.batch]], *span, *[self.part[a] for a in rest[self.batch :]])
+        out: list[int] = list(span) if picks and not together else []
+        axis = 0
+        for place, e in enumerate(entries):
+            if isinstance(e, New):
+                out.append(1)
+                continue
+            if isinstance(e, Slice):
+                out.append(self.part[axis])
+            elif together and place == places[0]:
+                out.extend(span)
+            axis += 1
+        self.shape = tuple(out)
+
+    def over_batch(self, x: UOp) -> UOp:
+        """A span-shaped node repeated over the batch axes."""
+        return build.expand(x, list(enumerate(self.picked[: self.batch])))
+
+    def mask(self, inside: UOp) -> UOp:
+        """`inside` at the shape of what is picked."""
+        wide = self.over_batch(inside)
+        after = len(self.picked) - wide.ndim
+        return build.expand(wide, [(wide.ndim + k, self.picked[wide.ndim + k]) for k in range(after)])
+
+
+def get_node(x: UOp, plan: Plan, fill: UOp | None) -> UOp:
+    """The part of x that the plan reads."""
+    old = build.reshape(x, plan.old)
+    empty_pick = plan.valid is not None and plan.valid.shape == () and 0 in plan.part and 0 not in plan.shape
+    filler = build.const(read_fill(x.dtype), x.dtype) if fill is None else build.cast(fill, x.dtype)
+    if empty_pick:
+        return build.broadcast_to(filler, plan.shape)
+    y = build.flip(build.shrink(old, plan.box, plan.starts), plan.back)
+    if plan.idx is not None:
+        y = build.reshape(build.permute(y, plan.perm), plan.merged)
+        if 0 in y.shape:
+            y = build.const(0, x.dtype, plan.picked)
+        else:
+            y = build.gather(y, plan.over_batch(plan.idx), plan.batch)
+        if plan.inside is not None:
+            y = build.where(plan.mask(plan.inside), y, filler)
+    if plan.valid is not None:
+        y = build.where(build.broadcast_to(plan.valid, y.shape), y, filler)
+    return build.reshape(y, plan.shape)
+
+
+def fitted(value: UOp, shape: tuple[int, ...]) -> UOp:
+    """`value` broadcast to the part it is written to; leading axes of size 1 may be too many."""
+    v = value
+    while v.ndim > len(shape) and v.shape[0] == 1:
+        v = build.reshape(v, v.shape[1:])
+    try:
+        return build.broadcast_to(v, shape)
+    except ShapeError:
+        raise note_user_line(
+            ShapeError(f"a value of shape {value.shape} does not broadcast to the indexed part, which has shape {shape}")
+        ) from None
+
+
+def set_node(x: UOp, plan: Plan, value: UOp, mode: Mode) -> UOp:
+    """x with the part of the plan combined with `value`."""
+    v = fitted(value, plan.shape)
+    if not v.size or not x.size:
+        return x
+    old = build.reshape(x, plan.old)
+    whole = all(b == (0, n, 1) for b, n in zip(plan.box, plan.old, strict=True)) and not plan.back
+    v = build.reshape(v, plan.picked if plan.idx is not None else plan.part)
+    if plan.idx is not None:
+        part = old if whole else build.flip(build.shrink(old, plan.box, plan.starts), plan.back)
+        merged = build.reshape(build.permute(part, plan.perm), plan.merged)
+        new = build.update(merged, v, mode=mode, idx=plan.over_batch(plan.idx), batch=plan.batch)
+        back = build.reshape(new, tuple([plan.part[i] for i in plan.perm]))
+        v = build.permute(back, tuple(np.argsort(plan.perm).tolist()))
+        if whole:
+            return build.reshape(v, x.shape)
+        mode = Mode.SET
+    v = build.flip(v, plan.back)
+    gate = None if plan.valid is None else build.broadcast_to(plan.valid, v.shape)
+    return build.reshape(build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape)
+
+
+@public(static=("entries", "mode"))
+def _get(x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None) -> Array:
+    t = lift(x)
+    fill = None if fill_value is None else lift(fill_value).node
+    return Tracer(get_node(t.node, Plan(t.shape, entries, operands, mode), fill), t.weak)
+
+
+@public(static=("entries", "mode", "how"))
+def _set(x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode) -> Array:
+    t = lift(x)
+    value = value_node(values, t.node.dtype)
+    return Tracer(set_node(t.node, Plan(t.shape, entries, operands, mode), value, how), t.weak)
+
+
+def value_node(values: ArrayLike, dtype: DType) -> UOp:
+    """The values to be written, in the array's dtype."""
+    node = lift(values).node
+    if node.dtype.is_complex and not dtype.is_complex:
+        raise note_user_line(DtypeError(f"complex values cannot be written into an array of {dtype}; take .real first"))
+    return build.cast(node, dtype)
+
+
+def getitem(x: Array, idx: Any) -> Array:
+    """x[idx]."""
+    entries, operands = parse(idx, x.shape)
+    return _get(x, operands, None, entries, None)
+
+
+# ---- masks: no positions are needed, so they work inside a stage
+def _mask_axis(idx: Any, shape: tuple[int, ...]) -> tuple[Any, int] | None:
+    """(mask, its first axis) if the index is one mask with full slices around it, else None."""
+    items = list(idx) if isinstance(idx, tuple) else [idx]
+    masks = [i for i in items if isinstance(i, Array | np.ndarray) and i.dtype == np.bool_ and i.ndim > 0]
+    others = [i for i in items if not any(i is m for m in masks)]
+    if len(masks) != 1 or not all(i is Ellipsis or (isinstance(i, slice) and i == slice(None)) for i in others):
+        return None
+    at = next(k for k, i in enumerate(items) if i is masks[0])
+    dots = next((k for k, i in enumerate(items) if i is Ellipsis), None)
+    if dots is not None and dots < at:
+        axis = len(shape) - (len(items) - at - 1) - masks[0].ndim
+    else:
+        axis = at
+    return masks[0], axis
+
+
+def _fits_mask(values: ArrayLike, rank: int, axis: int, mask_rank: int) -> bool:
+    """Whether `values` need no position along the masked elements."""
+    if is_scalar(values):
+        return True
+    shape = np.shape(values) if not isinstance(values, Array) else values.shape
+    after = rank - axis - mask_rank
+    return len(shape) <= after or shape[len(shape) - after - 1] == 1
+
+
+_COMBINE: dict[Mode, Callable[[UOp, UOp], UOp]] = {
+    Mode.SET: lambda x, v: v, Mode.ADD: build.add, Mode.MUL: build.mul, Mode.MIN: build.minimum, Mode.MAX: build.maximum,
+}  # fmt: skip
+
+
+@public(static=("axis", "how"))
+def _set_mask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, axis: int, how: Mode) -> Array:
+    t, m = lift(x), lift(mask).node
+    if m.shape != t.shape[axis : axis + m.ndim]:
+        raise note_user_line(
+            IndexError(f"boolean index of shape {m.shape} does not match shape {t.shape} from axis {axis} on")
+        )
+    v = value_node(values, t.node.dtype)
+    after = t.ndim - axis - m.ndim
+    if v.ndim > after:  # the axis of masked elements has size 1: one for every axis of the mask
+        lead = v.shape[: v.ndim - after - 1]
+        v = build.reshape(v, (*lead, *(1,) * m.ndim, *v.shape[v.ndim - after :]))
+    v = fitted(v, t.shape)
+    wide = build.broadcast_to(build.reshape(m, (*m.shape, *(1,) * after)), t.shape)
+    return Tracer(build.where(wide, _COMBINE[how](t.node, v), t.node), t.weak)
+
+
+# ---- x.at
+class AtIndex:
+    """x.at[idx]: the part of x that the index names, to be read or replaced in a new array."""
+
+    __slots__ = ("x", "idx")
+
+    def __init__(self, x: Array, idx: Any) -> None:
+        self.x = x
+        self.idx = idx
+
+    def __repr__(self) -> str:
+        return f"{self.x!r}.at[{self.idx!r}]"
+
+    def get(
+        self, *, mode: str | None = None, fill_value: ArrayLike | None = None, indices_are_sorted: bool = False,
+        unique_indices: bool = False, wrap_negative_indices: bool = True,
+    ) -> Array:  # fmt: skip
+        """x[idx], with a choice of what happens out of bounds.
+
+        mode         "fill" (or "drop"): `fill_value`; "clip": the nearest element; "wrap": modulo the size;
+                     "promise_in_bounds": not checked
+        """
+        given = mode is not None or fill_value is not None
+        entries, operands = parse(self.idx, self.x.shape, checked=not given)
+        return _get(self.x, operands, fill_value, entries, mode)
+
+    def _update(self, values: ArrayLike, how: Mode, mode: str | None) -> Array:
+        if isinstance(values, int) and not isinstance(values, bool):
+            scalar_fits(values, self.x.aval.dtype)
+        if isinstance(values, list | tuple):
+            values = np.asarray(values)
+        found = _mask_axis(self.idx, self.x.shape)
+        if found is not None and _fits_mask(values, self.x.ndim, found[1], found[0].ndim):
+            return _set_mask(self.x, found[0], values, found[1], how)
+        entries, operands = parse(self.idx, self.x.shape, checked=mode is None)
+        return _set(self.x, operands, values, entries, mode, how)
+
+    def set(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part replaced by `values` (which broadcast). Of repeated indices the last wins."""
+        return self._update(values, Mode.SET, mode)
+
+    def add(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with `values` added to the part. Repeated indices all count."""
+        return self._update(values, Mode.ADD, mode)
+
+    def subtract(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+                 unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with `values` subtracted from the part. Repeated indices all count."""
+        return self._update(_negative(values, self.x), Mode.ADD, mode)
+
+    def multiply(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+                 unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part multiplied by `values`. Repeated indices all count."""
+        return self._update(values, Mode.MUL, mode)
+
+    mul = multiply
+
+    def min(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part replaced by the smaller one of it and `values`."""
+        return self._update(values, Mode.MIN, mode)
+
+    def max(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part replaced by the larger one of it and `values`."""
+        return self._update(values, Mode.MAX, mode)
+
+    def _factors(self, values: ArrayLike, mode: str | None, dtype: DType) -> Array:
+        """Ones, with the part multiplied by `values`: what divide and power combine x with."""
+        ones = _ones(self.x, dtype)
+        return AtIndex(ones, self.idx).multiply(values, mode=mode)
+
+    def divide(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+               unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part divided by `values`; integers become the default float."""
+        dtype = dt.promote(_kind(self.x), _kind(values), (dt.default_float(), True))[0]
+        return divide(self.x, self._factors(values, mode, dtype))
+
+    def power(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
+              unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part raised to `values`."""
+        exponents = self._factors(values, mode, dt.promote(_kind(self.x), _kind(values))[0])
+        return power(self.x, exponents)
+
+    def apply(self, ufunc: Callable[[Array], ArrayLike], *, mode: str | None = None, indices_are_sorted: bool = False,
+              unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
+        """x with the part replaced by ufunc(part). A repeated index is applied once."""
+        part = self.get(mode=mode)
+        return self.set(ufunc(part), mode=mode)
+
+
+class At:
+    """x.at: index it to name a part."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
+    def __getitem__(self, idx: Any) -> AtIndex:
+        return AtIndex(self.x, idx)
+
+    def __repr__(self) -> str:
+        return f"{self.x!r}.at"
+
+
+def _kind(x: ArrayLike) -> tuple[DType, bool]:
+    t = lift(x)
+    return t.node.dtype, t.weak
+
+
+@public()
+def _negate(values: ArrayLike) -> Array:
+    t = lift(values)
+    return Tracer(build.neg(t.node), t.weak)
+
+
+def _negative(values: ArrayLike, x: Array) -> ArrayLike:
+    if isinstance(values, int) and not isinstance(values, bool) and x.aval.dtype.is_signed:
+        return -values
+    return _negate(_cast_to(values, x.aval.dtype))
+
+
+@public(static=("dtype",))
+def _cast_to(values: ArrayLike, dtype: DType) -> Array:
+    return Tracer(value_node(values, dtype))
+
+
+@public(static=("dtype",))
+def _ones(x: ArrayLike, dtype: DType) -> Array:
+    return Tracer(build.const(1, dtype, lift(x).shape))
