@@ -188,7 +188,10 @@ def _(u: UOp, x: Array) -> Array:
     if any(x.shape[a] == 0 for a in axes):
         return np.full(u.shape, meaning.identity(op, u.dtype), u.dtype.np)
     wide = x.astype(_wide(u.dtype))
-    return _narrow(_ufunc(op, u.dtype).reduce(wide, axis=axes, dtype=wide.dtype), u.dtype)
+    # -0.0 leaves every float as it is; NumPy's own start, +0.0, would lose the sign of -0.0
+    zero = complex(-0.0, -0.0) if u.dtype.is_complex else -0.0
+    start = {"initial": zero} if op is Op.ADD and u.dtype.is_inexact else {}
+    return _narrow(_ufunc(op, u.dtype).reduce(wide, axis=axes, dtype=wide.dtype, **start), u.dtype)
 
 
 @row(Op.PREFIX)

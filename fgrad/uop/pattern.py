@@ -140,10 +140,10 @@ _LARGEST = {"float8_e4m3fn": 9, "float8_e5m2": 16, "float16": 16, "bfloat16": 12
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Is every value of the real dtype `narrow` also one of the real dtype `wide`?"""
+    """Is every value of the dtype `narrow` also one of `wide`? (False when one is complex.)"""
     if wide is narrow or narrow.name == "bool":
         return True
-    if wide.name == "bool":
+    if wide.name == "bool" or wide.is_complex or narrow.is_complex:
         return False
     if narrow.is_int:
         value_bits = narrow.bits - narrow.is_signed

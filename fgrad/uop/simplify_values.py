@@ -55,6 +55,8 @@ def _folded(u: UOp) -> UOp:
     scalars = [constant(s) for s in u.src]
     with np.errstate(all="ignore"):
         out = meaning.apply(u, *[np.asarray(const_value(c)) for c in scalars if c is not None])
+    if u.dtype.is_float and np.isnan(out):  # one NaN, whatever its sign was
+        out = np.full((), np.nan, u.dtype.np)
     return uop(Op.CONST, (), (u.dtype, out.tobytes()))
 
 

@@ -246,6 +246,11 @@ def test_reductions_over_no_elements_give_the_identity() -> None:
         same(value(b.reduce_(i, [0], op)), want)
 
 
+def test_a_sum_keeps_the_sign_of_zero() -> None:
+    same(value(b.reduce_(leaf([-0.0, -0.0]), [0])), -0.0)
+    same(value(b.reduce_(leaf([-0.0, 0.0]), [0])), 0.0)
+
+
 def test_running_sums() -> None:
     x = leaf([[1, 2, 3], [4, 5, 6]], dt.int32)
     same(value(uop(Op.PREFIX, (x,), (Op.ADD, 1, False))), [[1, 3, 6], [4, 9, 15]])
