@@ -1,26 +1,30 @@
-"""contract_build: kernels of contractions, as trees and as descriptions for the driver of micro-kernels.
+"""contract_build: kernels of contractions, as trees and as descriptions for the driver of
+micro-kernels.
 
-What the cluster stores is the epilogue of the kernel; what floats below the factors is evaluated while they are packed.
-The tree is a Call("contract") whose body, plain loops, is its meaning; its operand (`Form`) is what `contract_emit` needs.
+What the cluster stores is the epilogue of the kernel; what floats below the factors is evaluated
+while they are packed. The tree is a Call("contract") whose body, plain loops, is its meaning; its
+operand (`Form`) is what `contract_emit` needs.
 
 What the rest of lowering does for it:
-- `Built.pack`, where not None, is a kernel that runs before, also in tasks. Its buffers are those of `loads`, then one more,
-  which `kernel.buffers` has at its end too: uint8, `buffers[-1].size` bytes, aligned to 64, private to the pair (B in panels).
-  Interpreters of the tree may leave the pack kernel and that buffer out: the meaning does not read it.
+- `Built.pack`, where not None, is a kernel that runs before, also in tasks. Its buffers are those
+  of `loads`, then one more, which `kernel.buffers` has at its end too: uint8, `buffers[-1].size`
+  bytes, aligned to 64, private to the pair (B in panels). Interpreters of the tree may leave the
+  pack kernel and that buffer out: the meaning does not read it.
 - `micro_of(kernels)` lists the modules that the runtime table must hold when the program runs.
-- `contract_emit.CALLS_CONTRACT` are rows for `generate.CALLS`; they add functions through the emitter's `helpers`.
+- `contract_emit.CALLS_CONTRACT` are rows for `generate.CALLS`; they add functions through the
+  emitter's `helpers`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fgrad.lower import views
 from fgrad.lower.contract_find import Axes, Contraction, element_of, find_axes, ranges_in
+from fgrad.lower.contract_views import index_above, index_below, lane_step, split_strides, stride_of
 from fgrad.lower.cost import tasks_for
-from fgrad.lower.graph import ELEMENTS
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import (
     Acc,
@@ -34,13 +38,13 @@ from fgrad.lower.kernel import (
     Scratch,
     Stmt,
     Store,
-)  # fmt: skip
+)
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.machine import Element, Machine
 from fgrad.lower.micro.plan import Access, Plan, make_plan
 from fgrad.lower.micro.slots import Micro
 from fgrad.uop import dtype as dt
-from fgrad.uop.node import UOp, uop
+from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
 FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
@@ -49,11 +53,13 @@ NS_PER_BYTE = 0.08
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A contraction over four linear ranges; expressions are in terms of them (ZERO where the size is 1).
+    """A contraction over four linear ranges; expressions are in terms of them (ZERO where the size
+    is 1).
 
-    `a`, `b`: the factors (`a` has no n, `b` no m), evaluated at `index` of the product where their conditions hold, else 0.
-    a_view, b_view: (the node in memory, its address at m = n = k = 0) when the factor is a strided view of it.
-    straight: address in the only output at m = n = 0, when finished tiles may go straight there.
+    `a`, `b`: the factors (`a` has no n, `b` no m), evaluated at `index` of the product where their
+    conditions hold, else 0. a_view, b_view: (the node in memory, its address at m = n = k = 0) when
+    the factor is a strided view of it. straight: address in the only output at m = n = 0, when
+    finished tiles may go straight there.
     """
 
     node: UOp
@@ -104,10 +110,22 @@ def build(
     buffers  first those of `loads` (the nodes read from memory), then those of `stored`, in order
 
     Every stored node is elementwise over the contraction and has its shape up to axes of size 1; or
-    the contraction is read through one chain of views only, and all stored nodes lie above it, of one
-    shape up to axes of size 1.
+    the contraction is read through one chain of views only, and all stored nodes lie above it, of
+    one shape up to axes of size 1.
     """
-    return _Builder(name, contraction, stored, buffers, loads, limits).build()
+    builder = _Builder(name, contraction, stored, buffers, loads, limits)
+    form = builder.form()
+    if form is None:
+        return Built(builder.plain_kernel())
+    pack = None
+    if form.plan.packed:
+        # from a builder of its own: the two share no ranges, so writing one does not change the
+        # other's key
+        other = _Builder(name, contraction, stored, buffers, loads, limits)
+        again = other.form()
+        assert again is not None
+        pack = other.pack_kernel(again)
+    return Built(builder.kernel(form), pack)
 
 
 def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
@@ -122,9 +140,14 @@ def micro_of(kernels: Iterable[Kernel]) -> tuple[Micro, ...]:
 
 class _Builder:
     def __init__(
-        self, name: str, contraction: Contraction, stored: Sequence[tuple[UOp, int]], buffers: Sequence[Buffer],
-        loads: Mapping[UOp, int], limits: Limits,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        contraction: Contraction,
+        stored: Sequence[tuple[UOp, int]],
+        buffers: Sequence[Buffer],
+        loads: Mapping[UOp, int],
+        limits: Limits,
+    ) -> None:
         self.name = name
         self.node = contraction.node
         self.product = contraction.product
@@ -141,20 +164,29 @@ class _Builder:
     def is_leaf(self, u: UOp) -> bool:
         return u in self.loads
 
-    def build(self) -> Built:
+    def form(self) -> Form | None:
+        """The contraction in linear ranges; None if views above it do not lead back to its own
+        place."""
         ranges, root = self.ranges, self.root
         own = ranges.ranges(self.node.shape)
-        at = _above(ranges, self.node, own, root, self.is_leaf)
+        at = index_above(ranges, self.node, own, root, self.is_leaf)
         axes = find_axes(ranges, self.node, own, lambda _: True)
         assert axes is not None
         if at is None:
-            return self._plain()
+            return None
         address = ranges.address(at, root.shape)
-        stride = {t: _stride(ranges, address, t) for e in own for t in ranges_in(ranges, (e,))}
+        stride = {t: stride_of(ranges, address, t) for e in own for t in ranges_in(ranges, (e,))}
         a, b = axes.product.src
         rows, columns = axes.own
-        if not columns or (rows and min(map(stride.__getitem__, rows)) < min(map(stride.__getitem__, columns))):
-            a, b, rows, columns = b, a, columns, rows  # what is contiguous in the output is in lanes
+        if not columns or (
+            rows and min(map(stride.__getitem__, rows)) < min(map(stride.__getitem__, columns))
+        ):
+            a, b, rows, columns = (
+                b,
+                a,
+                columns,
+                rows,
+            )  # what is contiguous in the output is in lanes
         groups = [sorted(g, key=lambda t: (-stride[t], t)) for g in (axes.batch, rows, columns)]
         groups.append(self._depth_order(axes, (b, a)))
         sizes = [math.prod([ranges.atoms[t].hi + 1 for t in g]) for g in groups]
@@ -163,8 +195,7 @@ class _Builder:
         for group, e in zip(groups, linear, strict=True):
             parts = ranges.delinear(e, [ranges.atoms[t].hi + 1 for t in group])
             new.update(zip(group, parts, strict=True))
-        form = self._form(axes, a, b, linear, sizes, new, at)
-        return self._kernels(form)
+        return self._form(axes, a, b, linear, sizes, new, at)
 
     def _depth_order(self, axes: Axes, factors: tuple[UOp, UOp]) -> list[int]:
         """The summed ranges, those that are contiguous in the factors last."""
@@ -175,11 +206,18 @@ class _Builder:
             while u.op in views.VIEWS and not self.is_leaf(u):
                 u, index, _ = views.step(ranges, u, index)
             address = ranges.address(index, u.shape)
-            strides.append({t: _stride(ranges, address, t) for t in axes.summed})
+            strides.append({t: stride_of(ranges, address, t) for t in axes.summed})
         return sorted(axes.summed, key=lambda t: (-min(s[t] for s in strides), -strides[1][t], t))
 
     def _form(
-        self, axes: Axes, a: UOp, b: UOp, linear: list[Expr], sizes: list[int], new: dict[int, Expr], at: Index
+        self,
+        axes: Axes,
+        a: UOp,
+        b: UOp,
+        linear: list[Expr],
+        sizes: list[int],
+        new: dict[int, Expr],
+        at: Index,
     ) -> Form:
         ranges = self.ranges
         batch, m, n, k = linear
@@ -197,12 +235,32 @@ class _Builder:
         b_across = b_access.generated and self._better_along_k(b, index, b_conds, n, k)
         straight, ldc = self._straight(stores, m, n)
         machine = machine_of(self.limits)
-        plan = make_plan(machine, self.element, *sizes, a_access, b_access, ldc)
+        entries, rows, columns, depth = sizes
+        plan = make_plan(
+            machine, self.element, entries, rows, columns, depth, a_access, b_access, ldc
+        )
         return Form(
-            self.node, self.element, axes.product, a, b, index, a_conds, b_conds, batch, m, n, k,
-            (sizes[0], sizes[1], sizes[2], sizes[3]), stores, a_view, b_view,
-            a_access.across, b_across, straight, plan,
-        )  # fmt: skip
+            self.node,
+            self.element,
+            axes.product,
+            a,
+            b,
+            index,
+            a_conds,
+            b_conds,
+            batch,
+            m,
+            n,
+            k,
+            (sizes[0], sizes[1], sizes[2], sizes[3]),
+            stores,
+            a_view,
+            b_view,
+            a_access.across,
+            b_across,
+            straight,
+            plan,
+        )
 
     def _store(self, node: UOp, number: int, root_index: Index) -> Store:
         """`node` at the place of the root; their shapes differ in axes of size 1 only."""
@@ -213,7 +271,8 @@ class _Builder:
     def _view(
         self, factor: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr
     ) -> tuple[tuple[UOp, Expr] | None, Access]:
-        """How `factor` lies in memory: ((node, address at outer = k = 0), strides), or (None, generated)."""
+        """How `factor` lies in memory: ((node, address at outer = k = 0), strides), or (None,
+        generated)."""
         generated = None, Access(generated=True)
         if conds:
             return generated
@@ -224,23 +283,33 @@ class _Builder:
             factor, index, more = views.step(ranges, factor, index)
             if more:
                 return generated
-        if element_of(factor.dtype) is not self.element or factor.dtype.itemsize != self.element.size:
+        if (
+            element_of(factor.dtype) is not self.element
+            or factor.dtype.itemsize != self.element.size
+        ):
             return generated
-        over, step, rest = _strides(ranges, ranges.address(index, factor.shape), outer, k)
+        over, step, rest = split_strides(ranges, ranges.address(index, factor.shape), outer, k)
         if rest is None or over < 0 or step < 0:
             return generated
         return (factor, rest), Access(over, step)
 
     def _straight(self, stores: tuple[Store, ...], m: Expr, n: Expr) -> tuple[Expr | None, int]:
-        """(address at m = n = 0, row stride) when only the sum itself is stored, neighbours in n together."""
-        if len(stores) != 1 or stores[0].value is not self.node or self.node.dtype.itemsize != self.element.size:
+        """(address at m = n = 0, row stride) when only the sum itself is stored, neighbours in n
+        together."""
+        if (
+            len(stores) != 1
+            or stores[0].value is not self.node
+            or self.node.dtype.itemsize != self.element.size
+        ):
             return None, 0
-        row, column, rest = _strides(self.ranges, stores[0].address, m, n)
+        row, column, rest = split_strides(self.ranges, stores[0].address, m, n)
         if rest is None or (n[1] and column != 1) or (m[1] and row <= 0):
             return None, 0
         return rest, row or 1
 
-    def _better_along_k(self, u: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr) -> bool:
+    def _better_along_k(
+        self, u: UOp, index: Index, conds: tuple[Cond, ...], outer: Expr, k: Expr
+    ) -> bool:
         """Whether vectors along k read memory better than vectors along the panel."""
         if not outer[1]:
             return False
@@ -253,7 +322,7 @@ class _Builder:
             vector = add(scale(ranges.range(max(size, 2)), lanes), lane)
             score = 0
             for x, is_condition in seen:
-                step = _lane_step(ranges, x, e[1][0][0], vector, lane[1][0][0])
+                step = lane_step(ranges, x, e[1][0][0], vector, lane[1][0][0])
                 if is_condition:
                     score -= 100 if step is None else 0
                 else:
@@ -262,7 +331,8 @@ class _Builder:
         return scores[1] > scores[0]
 
     def _accesses(self, u: UOp, index: Index, conds: tuple[Cond, ...]) -> list[tuple[Expr, bool]]:
-        """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a condition)."""
+        """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a
+        condition)."""
         out: list[tuple[Expr, bool]] = [(c[0], True) for c in conds]
         stack = [(u, index)]
         seen = set(stack)
@@ -284,41 +354,57 @@ class _Builder:
         return out
 
     # ---- kernels
-    def _kernels(self, form: Form) -> Built:
+    def kernel(self, form: Form) -> Kernel:
         plan, size = form.plan, form.element.size
         buffers = self.buffers
         flops = 2 * math.prod(form.sizes)
         moved = sum([x.size * x.dtype.itemsize for x in buffers])
-        pack = None
         if plan.packed:
             buffers = (*buffers, Buffer(dt.uint8, plan.packed, True, False))
-            pack = self._pack_kernel(form)
         items = plan.batch * plan.units
         work = max(flops / FLOPS_PER_NS[form.element], moved * NS_PER_BYTE)
         tasks = tasks_for(work, items)
         tasks = -(-items // -(-items // tasks))
-        kernel = Kernel(
-            self.name, self.ranges, buffers, self.loads, (Call("contract", meaning(form), (form,)),),
-            (Scratch(dt.uint8, plan.scratch),), tasks, flops, moved, work, self.limits.vector_bytes // size,
-        )  # fmt: skip
-        return Built(kernel, pack)
+        return Kernel(
+            self.name,
+            self.ranges,
+            buffers,
+            self.loads,
+            (Call("contract", meaning(form), (form,)),),
+            (Scratch(dt.uint8, plan.scratch),),
+            tasks,
+            flops,
+            moved,
+            work,
+            self.limits.vector_bytes // size,
+        )
 
-    def _pack_kernel(self, form: Form) -> Kernel:
+    def pack_kernel(self, form: Form) -> Kernel:
         plan, size = form.plan, form.element.size
         buffers = (*self.buffers[: len(self.loads)], Buffer(dt.uint8, plan.packed, False, True))
         height = machine_of(self.limits).height(size)
         block = Scratch(dt.uint8, max(plan.width, height) * self.limits.vector_bytes)
         copied = 2 * form.sizes[2] * form.sizes[3] * size
         return Kernel(
-            f"{self.name}_pack", self.ranges, buffers, self.loads, (Call("contract_pack", (), (form,)),), (block,),
-            plan.pack_tasks, 0, copied, copied * NS_PER_BYTE, self.limits.vector_bytes // size,
-        )  # fmt: skip
+            f"{self.name}_pack",
+            self.ranges,
+            buffers,
+            self.loads,
+            (Call("contract_pack", (), (form,)),),
+            (block,),
+            plan.pack_tasks,
+            0,
+            copied,
+            copied * NS_PER_BYTE,
+            self.limits.vector_bytes // size,
+        )
 
-    def _plain(self) -> Built:
-        """Loops over the last stored node: for views above the contraction that do not lead back to its own place."""
+    def plain_kernel(self) -> Kernel:
+        """Loops over the last stored node: for views above the contraction that do not lead back to
+        its own place."""
         ranges, root = self.ranges, self.root
         at = ranges.ranges(root.shape)
-        found = _below(ranges, self.node, root, at, self.is_leaf)
+        found = index_below(ranges, self.node, root, at, self.is_leaf)
         assert found is not None, "a stored node that does not use its contraction"
         index, conds = found
         inner: list[Expr] = []
@@ -343,11 +429,19 @@ class _Builder:
             body = _loop(e, ranges, body)
         buffers = self.buffers
         flops = 2 * root.size * math.prod([ranges.bounds(e)[1] + 1 for e in inner])
-        kernel = Kernel(
-            self.name, ranges, buffers, self.loads, body, (), 1, flops,
-            sum([x.size * x.dtype.itemsize for x in buffers]), flops / 1.0, 1,
-        )  # fmt: skip
-        return Built(kernel)
+        return Kernel(
+            self.name,
+            ranges,
+            buffers,
+            self.loads,
+            body,
+            (),
+            1,
+            flops,
+            sum([x.size * x.dtype.itemsize for x in buffers]),
+            flops / 1.0,
+            1,
+        )
 
 
 def meaning(form: Form) -> tuple[Stmt, ...]:
@@ -366,92 +460,3 @@ def _sized_loop(e: Expr, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _loop(e: Expr, ranges: Ranges, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return _sized_loop(e, ranges.bounds(e)[1] + 1, body)
-
-
-# ---- looking through views
-def _path(node: UOp, root: UOp, is_leaf: Callable[[UOp], bool]) -> list[UOp] | None:
-    """The nodes from `root` down to `node`, through elementwise ops and views."""
-    above: dict[UOp, UOp] = {}
-    stack = [root]
-    while stack:
-        u = stack.pop()
-        if u is node:
-            path = [u]
-            while path[-1] is not root:
-                path.append(above[path[-1]])
-            return path[::-1]
-        if is_leaf(u) or not (u.op in ELEMENTS or u.op in views.VIEWS):
-            continue
-        for s in u.src[:1] if u.op in views.VIEWS else u.src:
-            if s not in above and s is not root:
-                above[s] = u
-                stack.append(s)
-    return None
-
-
-def _above(
-    ranges: Ranges, node: UOp, index: Index, root: UOp, is_leaf: Callable[[UOp], bool]
-) -> Index | None:
-    """The index of `root` at which it uses `node[index]`; None where views between cut or repeat."""
-    path = _path(node, root, is_leaf)
-    assert path is not None, "a stored node that does not use its contraction"
-    for u in reversed(path[:-1]):
-        if u.op is Op.PERMUTE:
-            index = tuple([index[axis] for axis in u.arg])
-        elif u.op is Op.RESHAPE:
-            index = views.step(ranges, uop(Op.RESHAPE, (u,), u.src[0].shape), index)[1]
-        elif u.op is Op.FLIP:
-            index = views.step(ranges, u, index)[1]  # its own inverse
-        elif u.op is Op.EXPAND:
-            if any(n != 1 for _, n in u.arg):
-                return None
-            full = list(index)
-            for axis, _ in u.arg:
-                full.insert(axis, ZERO)
-            index = tuple(full)
-        elif u.op in views.VIEWS and u.op is not Op.AFTER:
-            return None
-    return index
-
-
-def _below(
-    ranges: Ranges, node: UOp, root: UOp, at: Index, is_leaf: Callable[[UOp], bool]
-) -> tuple[Index, list[Cond]] | None:
-    """The index of `node` that `root[at]` uses, and where it does."""
-    path = _path(node, root, is_leaf)
-    if path is None:
-        return None
-    conds: list[Cond] = []
-    for u in path[:-1]:
-        if u.op in views.VIEWS:
-            _, at, more = views.step(ranges, u, at)
-            conds += more
-    return at, conds
-
-
-def _stride(ranges: Ranges, address: Expr, t: int) -> int:
-    """The smallest step that range `t` makes in `address`; large where it makes none."""
-    found = [abs(c) for atom, c in address[1] if t in ranges.bases(atom)]
-    return min(found, default=1 << 62)
-
-
-def _lane_step(ranges: Ranges, e: Expr, atom: int, vector: Expr, lane: int) -> int | None:
-    """The step of `e` from lane to lane where range `atom` runs over `vector`; None if irregular."""
-    if all(atom not in ranges.bases(t) for t, _ in e[1]):
-        return 0
-    step = 0
-    for t, c in ranges.recombine(ranges.substitute(e, {atom: vector}))[1]:
-        if t == lane:
-            step = c
-        elif lane in ranges.bases(t):
-            return None
-    return step
-
-
-def _strides(ranges: Ranges, e: Expr, x: Expr, y: Expr) -> tuple[int, int, Expr | None]:
-    """(coefficient of x, of y, the rest), the rest None if it depends on them otherwise."""
-    atoms = [v[1][0][0] if v[1] else -1 for v in (x, y)]
-    terms = dict(e[1])
-    first, second = [terms.pop(t, 0) for t in atoms]
-    rest: Expr = (e[0], tuple(sorted(terms.items())))
-    return (first, second, rest) if ranges.bases_of(rest).isdisjoint(atoms) else (0, 0, None)

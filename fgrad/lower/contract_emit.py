@@ -1,7 +1,9 @@
-"""contract_emit: LLVM text of a contraction: its descriptor, the call of the driver, packing and epilogue functions.
+"""contract_emit: LLVM text of a contraction: its descriptor, the call of the driver, packing and
+epilogue functions.
 
-Only what differs between contractions is generated: a stub of some twenty lines, the epilogue, and a packing function
-for each factor that is not a strided view. Everything else is in the micro-kernels, reached through the runtime table.
+Only what differs between contractions is generated: a stub of some twenty lines, the epilogue, and
+a packing function for each factor that is not a strided view. Everything else is in the
+micro-kernels, reached through the runtime table.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from fgrad.uop.node import UOp
 
 FRAME_RUNTIME = 2  # word of a kernel's frame
 _EPILOGUE = "ptr noalias %f, ptr noalias %tile, i64 %first, i64 %rows, i64 %j, i64 %batch"
-_PACK = "ptr noalias %f, ptr noalias %panel, i64 %number, i64 %k0, i64 %k, i64 %batch, ptr noalias %block"
+_PACK = (
+    "ptr noalias %f, ptr noalias %panel, i64 %number, i64 %k0, i64 %k, i64 %batch, "
+    "ptr noalias %block"
+)
 
 
 # ---- the kernels' own functions
@@ -35,11 +40,13 @@ def write_contract(w: Writer, call: Call) -> None:
     per = -(-items // w.kernel.tasks)
     first: I64 = e.mul("%task", per) if w.kernel.tasks > 1 else 0
     functions = _Functions(w, form)
-    _each(w, first, e.minimum(e.add(first, per), items), lambda item: _unit(w, form, functions, item))
+    _each(
+        w, first, e.minimum(e.add(first, per), items), lambda item: _unit(w, form, functions, item)
+    )
 
 
 class _Functions:
-    """Names of what the program adds beside a contraction kernel; "null" for what it does not need."""
+    """Names of the functions beside a contraction kernel; "null" where it needs none."""
 
     def __init__(self, w: Writer, form: Form) -> None:
         name, plan = w.kernel.name, form.plan
@@ -107,7 +114,8 @@ def write_pack(w: Writer, call: Call) -> None:
     to = w.ev.buffers[-1]
     e.do(
         f"call void {_function(w, PACK_B)}(ptr {_descriptor(w, form)}, ptr {_runtime(w)}, ptr %f, "
-        f"ptr {_base(w, form, form.b_view)}, ptr {to}, i64 {first}, i64 {stop}, ptr {w.ev.scratch[0]}, ptr {pack_b}, "
+        f"ptr {_base(w, form, form.b_view)}, ptr {to}, i64 {first}, i64 {stop}, "
+        f"ptr {w.ev.scratch[0]}, ptr {pack_b}, "
         f"i64 {int(plan.pack_mode)}, i64 0)"
     )
 
@@ -301,7 +309,8 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
             x = _factor(part, form, columns)
             at = e.add(e.mul(k, width), u * part.width)
             e.do(
-                f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {form.element.size}"
+                f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, "
+                f"align {form.element.size}"
             )
         ev.open = ev.tail = None
         ev.memo.pop()
@@ -310,7 +319,8 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
 
 
 def _blocks(part: Writer, form: Form, body: Callable[[I64, bool], None]) -> None:
-    """`body(number of a vector of k, whether lanes beyond the last k must be masked)` for k0 .. k0 + k - 1."""
+    """`body(number of a vector of k, whether lanes beyond the last k must be masked)` for k0 .. k0
+    + k - 1."""
     e, lanes, depth = part.e, part.width, form.sizes[3]
     if form.plan.one_block:
         if depth // lanes:
@@ -343,7 +353,8 @@ def _local(part: Writer, form: Form, q: I64) -> I64:
 
 
 def _pack_rows(part: Writer, form: Form) -> None:
-    """A panel as `pack_rows` leaves it: row after row, so that what depends on the row is computed once."""
+    """A panel as `pack_rows` leaves it: row after row, so that what depends on the row is computed
+    once."""
     e, ev, lanes = part.e, part.ev, part.width
     words = form.plan.words
     kind, size, rows = form.element.llvm, form.element.size, words[D.ROWS]
@@ -398,7 +409,8 @@ def _pack_across(part: Writer, form: Form) -> None:
 
 
 def _line(w: Writer, form: Form, name: str) -> str:
-    """void(ptr frame, ptr line, i64 batch): the vector of a matrix-vector product, neighbours in k together."""
+    """void(ptr frame, ptr line, i64 batch): the vector of a matrix-vector product, neighbours in k
+    together."""
     part = _part(w, name, "ptr noalias %f, ptr noalias %line, i64 %batch", form)
     e, ev = part.e, part.ev
     kind = form.element.llvm

@@ -29,7 +29,8 @@ MIN_MATRIX = 1 << 14  # elements of the matrix in a product with a vector
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contraction:
-    """A REDUCE that is one. `inside`: nodes between it and the factors (inner REDUCEs, the MUL), which the kernel absorbs."""
+    """A REDUCE that is one. `inside`: nodes between it and the factors (inner REDUCEs, the MUL),
+    which the kernel absorbs."""
 
     node: UOp
     product: UOp
@@ -62,7 +63,8 @@ def element_of(dtype: DType) -> Element | None:
 def recognise(node: UOp, private: Callable[[UOp], bool]) -> Contraction | None:
     """`node` as a contraction, or None.
 
-    private(u): whether the compute node u has one consumer and is no output, so that the kernel may swallow it.
+    private(u): whether the compute node u has one consumer and is no output, so that the kernel may
+    swallow it.
     """
     if node.op is not Op.REDUCE or node.arg[0] is not Op.ADD or element_of(node.dtype) is None:
         return None
@@ -88,7 +90,8 @@ def recognise(node: UOp, private: Callable[[UOp], bool]) -> Contraction | None:
 
 
 def _leads_to_product(node: UOp, private: Callable[[UOp], bool]) -> bool:
-    """The cheap half of the test: down from `node` only movement and private sums come before a MUL."""
+    """The cheap half of the test: down from `node` only movement and private sums come before a
+    MUL."""
     x = node.src[0]
     while True:
         while x.op in views.VIEWS:
@@ -100,7 +103,9 @@ def _leads_to_product(node: UOp, private: Callable[[UOp], bool]) -> bool:
         x = x.src[0]
 
 
-def find_axes(ranges: Ranges, node: UOp, index: Index, private: Callable[[UOp], bool]) -> Axes | None:
+def find_axes(
+    ranges: Ranges, node: UOp, index: Index, private: Callable[[UOp], bool]
+) -> Axes | None:
     """The ranges of `node[index]` and of its sums, sorted by the factors they occur in."""
     outer: dict[int, None] = {}
     for e in index:
@@ -155,7 +160,8 @@ def ranges_in(ranges: Ranges, index: Sequence[Expr]) -> frozenset[int]:
 
 
 def _dependence(ranges: Ranges, factor: UOp, index: Index) -> frozenset[int]:
-    """Ranges that `factor[index]` depends on, seen through views down to the first node that computes."""
+    """Ranges that `factor[index]` depends on, seen through views down to the first node that
+    computes."""
     found: set[int] = set()
     while factor.op in views.VIEWS:
         factor, index, conds = views.step(ranges, factor, index)

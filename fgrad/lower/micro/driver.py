@@ -1,16 +1,19 @@
-"""driver: the loops of a contraction around the micro-kernels. All sizes come from a descriptor, so one text serves all.
+"""driver: the loops of a contraction around the micro-kernels. All sizes come from a descriptor, so
+one text serves all.
 
-C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], in units: a unit is a block of row panels times a block of
-column panels of one batch entry. Units are independent, so they are the tasks. K is never split over units, so the
-number of threads does not matter. A unit, for each block of k in order: packs its A panels; then for each B panel
-(packed now, packed before by everybody together, or read in place) runs the tile kernel over the A panels. A finished
-tile lies in L1, where the generated epilogue takes it.
+C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], in units: a unit is a block of row
+panels times a block of column panels of one batch entry. Units are independent, so they are the
+tasks. K is never split over units, so the number of threads does not matter. A unit, for each block
+of k in order: packs its A panels; then for each B panel (packed now, packed before by everybody
+together, or read in place) runs the tile kernel over the A panels. A finished tile lies in L1,
+where the generated epilogue takes it.
 
 Signatures of what the program passes in:
     epilogue  void(ptr t, ptr tile, i64 first_row, i64 rows, i64 column_panel, i64 batch)
               tile: [rows] rows of one column panel
     pack      void(ptr t, ptr panel, i64 panel_number, i64 k0, i64 k, i64 batch, ptr block)
-              fills [k][width]; block: room for one square block of vectors for each vector of the panel
+              fills [k][width]; block: room for one square block of vectors for each vector of the
+              panel
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from fgrad.lower.micro.text import Text, Value
 
 
 class D(IntEnum):
-    """Words (i64) of a descriptor. Strides are in elements, offsets into the scratch of a worker in bytes."""
+    """Words (i64) of a descriptor. Strides are in elements, offsets into the scratch of a worker in
+    bytes."""
 
     SIZE = 0  # bytes of an element
     M = 1
@@ -50,7 +54,7 @@ class D(IntEnum):
     AT_B = 24
     AT_C = 25
     AT_BLOCK = 26
-    LDC = 27  # row stride of the output where full tiles go straight into it; 0: all go through the epilogue
+    LDC = 27  # row stride of the output if full tiles go straight into it; 0: to the epilogue
     FUNCTION = 28  # slot of dot or axpy (gemv)
     WIDE = 29  # column panels that one call of FUNCTION covers (gemv)
 
@@ -64,7 +68,7 @@ class Pack(IntEnum):
     ALONG = 0  # neighbours in the panel are neighbours in memory
     ACROSS = 1  # steps of k are neighbours in memory
     ANY = 2  # neither
-    ROWS = 3  # A only: steps of k are neighbours in memory and stay so, for tile kernels that read rows
+    ROWS = 3  # A only: steps of k are neighbours in memory and stay so (see `tile`)
     GENERATED = 4  # by the program's own function
     SHARED = 5  # all B panels were packed before, by `pack_b`
     IN_PLACE = 6  # B is read where it is; its last panel, if not full, is packed
@@ -84,10 +88,23 @@ class _Driver(Text):
         return self.at(pointer, "i8", self.mul(elements, size))
 
     def pack(
-        self, mode: str, source: str, pitch: str, step: str, generated: str, panel: str, number: Value,
-        k0: Value, k: Value, per: str, limit: str, width: str, block: str,
-    ) -> None:  # fmt: skip
-        """Fill `panel` with panel `number`, which has `per` of the `limit` rows (or columns), for k0 .. k0 + k - 1."""
+        self,
+        mode: str,
+        source: str,
+        pitch: str,
+        step: str,
+        generated: str,
+        panel: str,
+        number: Value,
+        k0: Value,
+        k: Value,
+        per: str,
+        limit: str,
+        width: str,
+        block: str,
+    ) -> None:
+        """Fill `panel` with panel `number`, which has `per` of the `limit` rows (or columns), for
+        k0 .. k0 + k - 1."""
         size = self.word(D.SIZE)
 
         def plain() -> None:
@@ -96,13 +113,15 @@ class _Driver(Text):
             function = self.function(self.add(self.word(D.PACK), mode))
             valid = self.min(per, self.sub(limit, first))
             self.do(
-                f"call void {function}(ptr {self.bytes_at(source, at, size)}, ptr {panel}, i64 {k}, i64 {step}, "
+                f"call void {function}(ptr {self.bytes_at(source, at, size)}, ptr {panel}, "
+                f"i64 {k}, i64 {step}, "
                 f"i64 {pitch}, i64 {valid}, i64 {width})"
             )
 
         def own() -> None:
             self.do(
-                f"call void {generated}(ptr %t, ptr {panel}, i64 {number}, i64 {k0}, i64 {k}, i64 %batch, ptr {block})"
+                f"call void {generated}(ptr %t, ptr {panel}, i64 {number}, "
+                f"i64 {k0}, i64 {k}, i64 %batch, ptr {block})"
             )
 
         self.branch(self.equal(mode, Pack.GENERATED), own, plain)
@@ -113,8 +132,9 @@ class _Driver(Text):
 
 
 def gemm() -> str:
-    """void(ptr d, ptr runtime, ptr t, ptr a, ptr b, ptr c, i64 unit, i64 batch, ptr scratch, ptr epilogue, ptr pack_a,
-    ptr pack_b): one unit. c: element (0, 0) of this batch entry's output, if D.LDC; a, b: of the operands."""
+    """void(ptr d, ptr runtime, ptr t, ptr a, ptr b, ptr c, i64 unit, i64 batch, ptr scratch, ptr
+    epilogue, ptr pack_a, ptr pack_b): one unit. c: element (0, 0) of this batch entry's output, if
+    D.LDC; a, b: of the operands."""
     pointers = ("d", "runtime", "t", "a", "b", "c")
     args = [("ptr", p) for p in pointers] + [("i64", "unit"), ("i64", "batch"), ("ptr", "scratch")]
     f = _Driver("gemm", [*args, *[("ptr", p) for p in ("epilogue", "pack_a", "pack_b")]])
@@ -194,7 +214,8 @@ def gemm() -> str:
                 to, pitch = f.select(direct, c, tile, "ptr"), f.select(direct, ldc, width)
                 kernel = f.select(f.equal(p, end_m), last, main, "ptr")
                 f.do(
-                    f"call void {kernel}(ptr {a}, ptr {b}, ptr {to}, i64 {kl}, i64 {ldb}, i64 {pitch}, i64 {which})"
+                    f"call void {kernel}(ptr {a}, ptr {b}, ptr {to}, i64 {kl}, "
+                    f"i64 {ldb}, i64 {pitch}, i64 {which})"
                 )
                 due = f.both(one, f.value(f"xor i1 {direct}, true"))
                 f.branch(due, lambda: finish(p, j, tile))
@@ -216,8 +237,9 @@ def gemm() -> str:
 
 
 def pack_b() -> str:
-    """void(ptr d, ptr runtime, ptr t, ptr b, ptr packed, i64 j0, i64 j1, ptr block, ptr pack_b, i64 mode): packs column
-    panels j0 .. j1 - 1 of all blocks of k, [block of k][panel][kc][width], for units whose B_MODE is SHARED."""
+    """void(ptr d, ptr runtime, ptr t, ptr b, ptr packed, i64 j0, i64 j1, ptr block, ptr pack_b, i64
+    mode): packs column panels j0 .. j1 - 1 of all blocks of k, [block of k][panel][kc][width], for
+    units whose B_MODE is SHARED."""
     args = [("ptr", p) for p in ("d", "runtime", "t", "b", "packed")] + [
         ("i64", "j0"),
         ("i64", "j1"),
@@ -243,8 +265,9 @@ def pack_b() -> str:
 
 
 def gemv() -> str:
-    """void(ptr d, ptr runtime, ptr t, ptr x, ptr b, i64 unit, i64 batch, ptr scratch, ptr epilogue): one unit of a product
-    of one row: c[n] = sum over k of x[k] B[k, n], x with neighbouring elements; D.FUNCTION is dot or axpy."""
+    """void(ptr d, ptr runtime, ptr t, ptr x, ptr b, i64 unit, i64 batch, ptr scratch, ptr
+    epilogue): one unit of a product of one row: c[n] = sum over k of x[k] B[k, n], x with
+    neighbouring elements; D.FUNCTION is dot or axpy."""
     args = [("ptr", p) for p in ("d", "runtime", "t", "x", "b")] + [
         ("i64", "unit"),
         ("i64", "batch"),
@@ -264,7 +287,8 @@ def gemv() -> str:
         columns = f.sub(f.min(n, f.mul(stop, width)), f.mul(first, width))
         b = f.bytes_at("%b", f.mul(f.mul(first, width), column), size)
         f.do(
-            f"call void {function}(ptr %x, ptr {b}, ptr {result}, i64 {k}, i64 {pitch}, i64 {columns})"
+            f"call void {function}(ptr %x, ptr {b}, ptr {result}, i64 {k}, "
+            f"i64 {pitch}, i64 {columns})"
         )
 
         def panel(j: str) -> None:

@@ -1,4 +1,5 @@
-"""Machine: what micro-kernels must know of the processor, and the shapes of tiles that follow from it."""
+"""Machine: what micro-kernels must know of the processor, and the shapes of tiles that follow from
+it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from enum import IntEnum
 
 
 class Element(IntEnum):
-    """What products and sums are carried in. Narrower types are widened to one of these while packing."""
+    """What products and sums are carried in. Narrower types are widened to one of these while
+    packing."""
 
     F32 = 0
     F64 = 1
@@ -36,7 +38,8 @@ class Element(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The processor: `vector` bytes of a vector register, whether it has a fused multiply-add, cache sizes in bytes."""
+    """The processor: `vector` bytes of a vector register, whether it has a fused multiply-add,
+    cache sizes in bytes."""
 
     vector: int
     fma: bool
@@ -49,7 +52,8 @@ class Machine:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Heights a tile may have, tallest first; two vectors of accumulators a row must leave registers for B."""
+        """Heights a tile may have, tallest first; two vectors of accumulators a row must leave
+        registers for B."""
         return (14, 12, 8, 4, 2, 1) if self.vector == 64 else (6, 4, 2, 1)
 
     def height(self, size: int) -> int:

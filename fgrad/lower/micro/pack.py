@@ -1,9 +1,10 @@
-"""pack: copies a strided block into a panel [k][width]. Only bits move: one function serves 4 or 8 bytes.
+"""pack: copies a strided block into a panel [k][width]. Only bits move: one function serves 4 or 8
+bytes.
 
-All have one signature: void(ptr source, ptr panel, i64 k, i64 step, i64 pitch, i64 valid, i64 width).
-`step` leads from one k to the next, `pitch` from one row or column of the panel to the next, in elements.
-`valid` columns of the panel exist in the source; the others are filled with zeros, with copies of the
-last one, or left as they are, and never reach a result.
+All have one signature: void(ptr source, ptr panel, i64 k, i64 step, i64 pitch, i64 valid, i64
+width). `step` leads from one k to the next, `pitch` from one row or column of the panel to the
+next, in elements. `valid` columns of the panel exist in the source; the others are filled with
+zeros, with copies of the last one, or left as they are, and never reach a result.
 """
 
 from __future__ import annotations
@@ -63,17 +64,18 @@ def pack_along(machine: Machine, size: int) -> str:
 
 
 def masked_load(f: Text, machine: Machine, size: int, pointer: str, mask: str) -> str:
-    """The lanes of a vector that `mask` selects; the others are 0 and their memory is not touched."""
+    """The lanes of a vector that `mask` selects; others are 0, their memory is not touched."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
     return f.value(
-        f"call {vec} @llvm.masked.load.v{lanes}{kind}.p0(ptr {pointer}, i32 {size}, <{lanes} x i1> {mask}, "
+        f"call {vec} @llvm.masked.load.v{lanes}{kind}.p0(ptr {pointer}, i32 {size}, "
+        f"<{lanes} x i1> {mask}, "
         f"{vec} zeroinitializer)"
     )
 
 
 def transposed(f: Text, lanes: int, kind: str, rows: list[str]) -> list[str]:
-    """`lanes` vectors of `lanes` elements, transposed: log2(lanes) rounds of interleaving halves."""
+    """`lanes` vectors of `lanes` elements, transposed by log2(lanes) rounds of interleaving."""
     vec = f"<{lanes} x {kind}>"
     masks = []
     for first in (0, lanes // 2):
@@ -90,7 +92,8 @@ def transposed(f: Text, lanes: int, kind: str, rows: list[str]) -> list[str]:
 
 
 def pack_across(machine: Machine, size: int) -> str:
-    """Steps of k are neighbours in the source; neighbours in the panel are apart. Blocks turn in registers."""
+    """Steps of k are neighbours in the source; neighbours in the panel are apart. Blocks turn in
+    registers."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
     f = _function(f"pack_across_{size}")
@@ -131,7 +134,8 @@ def pack_across(machine: Machine, size: int) -> str:
 
 
 def turn_block(machine: Machine, size: int) -> str:
-    """void(ptr block, ptr panel, i64 width): a square block of one vector a row, turned into the panel."""
+    """void(ptr block, ptr panel, i64 width): a square block of one vector a row, turned into the
+    panel."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
     f = Text(f"turn_{size}", [("ptr", "block"), ("ptr", "panel"), ("i64", "width")])
@@ -169,7 +173,8 @@ def pack_any(machine: Machine, size: int) -> str:
 
 
 def pack_rows(machine: Machine, size: int) -> str:
-    """Steps of k are neighbours in the source and in the panel: [k / lanes][width][lanes], one row after the other."""
+    """Steps of k are neighbours in the source and in the panel: [k / lanes][width][lanes], one row
+    after the other."""
     lanes, kind = machine.lanes(size), f"i{8 * size}"
     vec = f"<{lanes} x {kind}>"
     f = _function(f"pack_rows_{size}")

@@ -1,6 +1,8 @@
-"""plan: from the sizes of a contraction to its descriptor, its tasks and the micro-kernels it needs.
+"""plan: from the sizes of a contraction to its descriptor, its tasks and the micro-kernels it
+needs.
 
-The plan depends on sizes and on the machine's vectors and caches, never on the number of threads: results do not either.
+The plan depends on sizes and on the machine's vectors and caches, never on the number of threads:
+results do not either.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ ALIGN = 64
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a factor lies in memory: a strided view (`outer` along rows or columns, `step` along k), or generated.
+    """How a factor lies in memory: a strided view (`outer` along rows or columns, `step` along k),
+    or generated.
 
     across: a generated factor is better evaluated with lanes along k.
     """
@@ -50,9 +53,10 @@ class Access:
 class Plan:
     """What to do. `units` tasks for each of `batch` entries; `words` is the descriptor.
 
-    vector_form: `gemv` instead of `gemm`; line_at: where in scratch its vector is laid out first, if it is not in memory
-    with neighbouring elements. packed: bytes of the B panels packed beforehand in `pack_tasks` tasks of
-    `pack_panels` panels each (0: no packing). scratch: bytes for each worker. micro: the modules used.
+    vector_form: `gemv` instead of `gemm`; line_at: where in scratch its vector is laid out first,
+    if it is not in memory with neighbouring elements. packed: bytes of the B panels packed
+    beforehand in `pack_tasks` tasks of `pack_panels` panels each (0: no packing). scratch: bytes
+    for each worker. micro: the modules used.
     """
 
     words: tuple[int, ...]
@@ -78,11 +82,20 @@ class Plan:
 
 
 def make_plan(
-    machine: Machine, element: Element, batch: int, m: int, n: int, k: int, a: Access, b: Access, ldc: int = 0,
-) -> Plan:  # fmt: skip
+    machine: Machine,
+    element: Element,
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    a: Access,
+    b: Access,
+    ldc: int = 0,
+) -> Plan:
     """The plan for C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 
-    ldc        row stride of C where tiles may be stored straight into it (then columns are neighbours), else 0
+    ldc        row stride of C where tiles may be stored straight into it (then columns are
+    neighbours), else 0
     """
     size, lanes = element.size, machine.lanes(element.size)
     vectors = 2 if n > lanes else 1
@@ -143,9 +156,19 @@ def make_plan(
     tiles = {Micro("tile", 0, element, r, vectors, by_rows) for r in (rows, last)}
     micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
     return Plan(
-        tuple(words), units=units_m * units_n, rows=rows, vector_form=False, line_at=None, scratch=at, packed=packed,
-        pack_tasks=pack_tasks, pack_panels=pack_panels, pack_mode=pack_mode, micro=micro, **common,
-    )  # fmt: skip
+        tuple(words),
+        units=units_m * units_n,
+        rows=rows,
+        vector_form=False,
+        line_at=None,
+        scratch=at,
+        packed=packed,
+        pack_tasks=pack_tasks,
+        pack_panels=pack_panels,
+        pack_mode=pack_mode,
+        micro=micro,
+        **common,
+    )
 
 
 def _vector_plan(
@@ -172,9 +195,19 @@ def _vector_plan(
     line_at = sums if a.generated or a.step != 1 else None
     line = 0 if line_at is None else _round((k + machine.lanes(element.size)) * element.size, ALIGN)
     return Plan(
-        tuple(words), units=words[D.UNITS_N], rows=1, vector_form=True, line_at=line_at, scratch=sums + line, packed=0,
-        pack_tasks=0, pack_panels=0, pack_mode=b.mode, micro=micro, **common,
-    )  # fmt: skip
+        tuple(words),
+        units=words[D.UNITS_N],
+        rows=1,
+        vector_form=True,
+        line_at=line_at,
+        scratch=sums + line,
+        packed=0,
+        pack_tasks=0,
+        pack_panels=0,
+        pack_mode=b.mode,
+        micro=micro,
+        **common,
+    )
 
 
 def _split(

@@ -27,7 +27,8 @@ Slot = int
 
 
 def pack_slot(which: str, size: int) -> Slot:
-    """Slot of the packing function "along", "across", "any", "rows" or "turn" for elements of `size` bytes."""
+    """Slot of the packing function "along", "across", "any", "rows" or "turn" for elements of
+    `size` bytes."""
     return _PACK + _NAMES.index(which) + (8 if size == 8 else 0)
 
 
@@ -37,14 +38,16 @@ def vector_slot(which: str, element: Element) -> Slot:
 
 
 def tile_slot(element: Element, rows: int, vectors: int, by_rows: bool) -> Slot:
-    """Slot of the tile kernel of `rows` rows of `vectors` vectors, for A panels as `pack_rows` leaves them or not."""
+    """Slot of the tile kernel of `rows` rows of `vectors` vectors, for A panels as `pack_rows`
+    leaves them or not."""
     assert 1 <= rows <= _TALLEST and 1 <= vectors <= 2
     return _TILE + ((by_rows * 4 + element) * 2 + vectors - 1) * _TALLEST + rows - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Micro:
-    """One module of micro-kernels: "driver", "pack" (of `size` bytes), "vector" (of an element), or "tile"."""
+    """One module of micro-kernels: "driver", "pack" (of `size` bytes), "vector" (of an element), or
+    "tile"."""
 
     kind: str
     size: int = 0
@@ -81,13 +84,20 @@ def micro_slots(key: Micro) -> tuple[tuple[str, Slot], ...]:
 def micro_ir(key: Micro, machine: Machine) -> tuple[str, tuple[tuple[str, Slot], ...]]:
     """LLVM text of a module (without target lines) and (name, slot) of each function in it.
 
-    The text leaves target triple, CPU and features to whoever compiles it: code of one machine only.
+    The text leaves target triple, CPU and features to whoever compiles it: code of one machine
+    only.
     """
     match key.kind:
         case "driver":
             functions = [driver.gemm(), driver.pack_b(), driver.gemv()]
         case "pack":
-            makers = (pack.pack_along, pack.pack_across, pack.pack_any, pack.pack_rows, pack.turn_block)
+            makers = (
+                pack.pack_along,
+                pack.pack_across,
+                pack.pack_any,
+                pack.pack_rows,
+                pack.turn_block,
+            )
             functions = [make(machine, key.size) for make in makers]
         case "vector":
             functions = [vector.dot(machine, key.element), vector.axpy(machine, key.element)]

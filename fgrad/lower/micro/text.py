@@ -11,8 +11,8 @@ Carry = Sequence[tuple[str, str]]  # (type, initial value) of what a loop carrie
 class Text:
     """One function of `(type, name)` arguments; names are used with a leading %.
 
-    Integer helpers (`add`, `mul`, ..) fold numbers that are known, so drivers can be written once for sizes
-    known at run time and sizes known now.
+    Integer helpers (`add`, `mul`, ..) fold numbers that are known, so drivers can be written once
+    for sizes known at run time and sizes known now.
     """
 
     def __init__(self, name: str, args: Sequence[tuple[str, str]], attributes: str = "#0") -> None:
@@ -97,7 +97,8 @@ class Text:
     def splat(self, kind: str, lanes: int, value: str) -> str:
         one = self.value(f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i64 0")
         return self.value(
-            f"shufflevector <{lanes} x {kind}> {one}, <{lanes} x {kind}> poison, <{lanes} x i32> zeroinitializer"
+            f"shufflevector <{lanes} x {kind}> {one}, <{lanes} x {kind}> poison, "
+            f"<{lanes} x i32> zeroinitializer"
         )
 
     def mask(self, count: Value, lanes: int) -> str:
@@ -130,7 +131,8 @@ class Text:
         carry: Carry,
         body: Callable[..., Sequence[str]],
     ) -> list[str]:
-        """`body(i, *carried) -> next carried` for i in start, start + step, ..; zero times if start >= stop."""
+        """`body(i, *carried) -> next carried` for i in start, start + step, ..; zero times if start
+        >= stop."""
         before = self.block
         head, latch, leave = self.fresh("head"), self.fresh("latch"), self.fresh("leave")
         self.do(f"br i1 {self.less(start, stop)}, label %{head}, label %{leave}")

@@ -1,4 +1,5 @@
-"""tile: the innermost kernel, C[rows, columns] (+)= A panel times B panel, accumulators in registers."""
+"""tile: the innermost kernel, C[rows, columns] (+)= A panel times B panel, accumulators in
+registers."""
 
 from __future__ import annotations
 

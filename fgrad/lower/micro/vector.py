@@ -1,4 +1,5 @@
-"""vector: products of a matrix with one vector, bound by memory: the matrix is read once, several rows at a time."""
+"""vector: products of a matrix with one vector, bound by memory: the matrix is read once, several
+rows at a time."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ def _product(
 def _masked(f: Text, element: Element, lanes: int, pointer: str, mask: str) -> str:
     vec = f"<{lanes} x {element.llvm}>"
     return f.value(
-        f"call {vec} @llvm.masked.load.v{lanes}{element.bits}.p0(ptr {pointer}, i32 {element.size}, "
+        f"call {vec} @llvm.masked.load.v{lanes}{element.bits}.p0(ptr {pointer}, "
+        f"i32 {element.size}, "
         f"<{lanes} x i1> {mask}, {vec} zeroinitializer)"
     )
 
 
 def dot(machine: Machine, element: Element) -> str:
-    """void(ptr x, ptr b, ptr c, i64 k, i64 stride, i64 columns): c[j] = sum over k of x[k] b[stride j + k].
+    """void(ptr x, ptr b, ptr c, i64 k, i64 stride, i64 columns): c[j] = sum over k of x[k] b[stride
+    j + k].
 
     Four columns share each load of x; each has two accumulators, added at the end.
     """
@@ -66,7 +69,7 @@ def dot(machine: Machine, element: Element) -> str:
         def two(k: str, *now: str) -> list[str]:
             sums = list(now)
             add(k, sums, 0, None)
-            add(f.add(k, lanes), sums, 1, None)  # type: ignore[arg-type]
+            add(f.add(k, lanes), sums, 1, None)
             return sums
 
         def one(k: str, *now: str) -> list[str]:
@@ -88,7 +91,8 @@ def dot(machine: Machine, element: Element) -> str:
             )
             if element.is_float:  # reassoc: a tree instead of a chain; the tree is fixed
                 total = f.value(
-                    f"call reassoc {kind} @llvm.vector.reduce.fadd.v{lanes}{element.bits}({kind} -0.0, {vec} {both})"
+                    f"call reassoc {kind} @llvm.vector.reduce.fadd.v{lanes}{element.bits}"
+                    f"({kind} -0.0, {vec} {both})"
                 )
             else:
                 total = f.value(
@@ -103,9 +107,11 @@ def dot(machine: Machine, element: Element) -> str:
 
 
 def axpy(machine: Machine, element: Element) -> str:
-    """void(ptr x, ptr b, ptr c, i64 k, i64 stride, i64 columns): c[j] = sum over k of x[k] b[stride k + j].
+    """void(ptr x, ptr b, ptr c, i64 k, i64 stride, i64 columns): c[j] = sum over k of x[k] b[stride
+    k + j].
 
-    Eight rows are added to c (which stays in L1) at once. c has room for columns rounded up to a vector.
+    Eight rows are added to c (which stays in L1) at once. c has room for columns rounded up to a
+    vector.
     """
     kind, size, lanes = element.llvm, element.size, machine.lanes(element.size)
     vec = f"<{lanes} x {kind}>"

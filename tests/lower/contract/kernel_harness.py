@@ -1,4 +1,4 @@
-"""Builds and runs the kernels of one contraction with everything around it, without the partition."""
+"""Builds and runs the kernels of one contraction with all around it, without the partition."""
 
 from __future__ import annotations
 

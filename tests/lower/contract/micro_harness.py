@@ -1,4 +1,5 @@
-"""Compiles micro-kernels with llvmlite's own loader and runs plans on NumPy arrays, one unit after the other."""
+"""Compiles micro-kernels with llvmlite's own loader and runs plans on NumPy arrays, one unit after
+the other."""
 
 from __future__ import annotations
 
@@ -41,9 +42,12 @@ def host_machine() -> Machine:
 @cache
 def target_machine() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2,
-        reloc="pic", codemodel="jitdefault",
-    )  # fmt: skip
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="jitdefault",
+    )
 
 
 def compile_text(text: str, names: list[str]) -> dict[str, int]:
@@ -57,7 +61,7 @@ def compile_text(text: str, names: list[str]) -> dict[str, int]:
 
 
 def provide(micro: tuple[Micro, ...], machine: Machine) -> None:
-    """Put the functions of these modules into the runtime table, which holds one machine at a time."""
+    """Put the functions of these modules into the runtime table (of one machine at a time)."""
     for key in micro:
         if (key, machine) not in _addresses:
             text, entries = micro_ir(key, machine)
@@ -79,7 +83,8 @@ def aligned(n: int) -> tuple[np.ndarray, int]:
 
 @cache
 def store_epilogue(element: Element, width: int, n: int) -> int:
-    """An epilogue that stores rows of a tile to t[0] + batch * t[1] with row stride t[2] and column stride t[3]."""
+    """An epilogue that stores rows of a tile to t[0] + batch * t[1] with row stride t[2] and column
+    stride t[3]."""
     kind = element.llvm
     text = f"""
 define void @epilogue(ptr %t, ptr %tile, i64 %first, i64 %rows, i64 %j, i64 %batch) {{
@@ -132,6 +137,11 @@ def call(slot: int, signature: str, *args: int) -> None:
     ffi.cast(signature, int(runtime[slot]))(*args)
 
 
+def signature_of(kinds: str) -> str:
+    """The C type of a function of pointers (p) and integers (i)."""
+    return f"void(*)({', '.join(['intptr_t' if k == 'p' else 'int64_t' for k in kinds])})"
+
+
 class Run:
     """A prepared product of strided arrays a[.., m, k] and b[.., k, n]."""
 
@@ -152,10 +162,16 @@ class Run:
         self.out = store.swapaxes(1, 2) if turned else store
         self.batches = [(x.strides[0] if x.ndim == 3 else 0) for x in (a, b)]
         self.plan: Plan = make_plan(
-            machine, element, batch, m, n, k,
-            Access(a.strides[-2] // size, a.strides[-1] // size), Access(b.strides[-1] // size, b.strides[-2] // size),
+            machine,
+            element,
+            batch,
+            m,
+            n,
+            k,
+            Access(a.strides[-2] // size, a.strides[-1] // size),
+            Access(b.strides[-1] // size, b.strides[-2] // size),
             n if straight and not turned else 0,
-        )  # fmt: skip
+        )
         provide(self.plan.micro, machine)
         self.words = np.array(self.plan.words, np.int64)
         os = [s // size for s in self.out.strides]
@@ -167,7 +183,7 @@ class Run:
     def __call__(self) -> np.ndarray:
         plan, d, rt, t = self.plan, address(self.words), address(runtime), address(self.t)
         if plan.packed:
-            signature = "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t, int64_t, int64_t)"
+            signature = signature_of("pppppiippii")
             panels = -(-plan.columns // plan.width)
             for j in range(0, panels, plan.pack_panels):
                 stop = min(panels, j + plan.pack_panels)
@@ -201,7 +217,7 @@ class Run:
                         ffi.memmove(ffi.cast("void *", a), ffi.from_buffer(line), line.nbytes)
                     call(
                         GEMV,
-                        "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t)",
+                        signature_of("pppppiipp"),
                         d,
                         rt,
                         t,
@@ -215,7 +231,7 @@ class Run:
                 else:
                     call(
                         GEMM,
-                        "void(*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int64_t, int64_t, intptr_t, intptr_t, intptr_t, intptr_t)",
+                        signature_of("ppppppiipppp"),
                         d,
                         rt,
                         t,

@@ -170,7 +170,7 @@ def test_an_update_of_weights_is_an_epilogue_through_a_permuted_output() -> None
 
 @pytest.mark.parametrize("rows,depth", [(40, 50), (300, 50), (40, 1300), (250, 1300)])
 def test_factors_are_evaluated_while_they_are_packed(rows: int, depth: int) -> None:
-    """Normalised rows on one side, a masked matrix on the other; blocks of k and shared panels too."""
+    """Normalised rows on one side, a masked matrix on the other; blocks of k, shared panels."""
     c = Case()
     x, xs = c(rows, depth)
     mean, ms = c(rows)

@@ -16,9 +16,19 @@ from fgrad.lower.micro.slots import FIRST, LAST, Micro, micro_ir, micro_slots
 HOST = host_machine()
 MACHINES = [Machine(v, HOST.fma) for v in (16, 32, 64) if v <= HOST.vector]
 SHAPES = [  # batch, m, n, k
-    (1, 64, 64, 64), (1, 14, 32, 16), (1, 17, 33, 65), (1, 100, 70, 1500), (3, 20, 40, 30), (1, 300, 130, 90),
-    (1, 2, 1000, 9), (2, 200, 100, 50), (1, 1, 1, 1), (1, 300, 1, 77), (9, 1, 50, 40), (1, 181, 40, 2100),
-]  # fmt: skip
+    (1, 64, 64, 64),
+    (1, 14, 32, 16),
+    (1, 17, 33, 65),
+    (1, 100, 70, 1500),
+    (3, 20, 40, 30),
+    (1, 300, 130, 90),
+    (1, 2, 1000, 9),
+    (2, 200, 100, 50),
+    (1, 1, 1, 1),
+    (1, 300, 1, 77),
+    (9, 1, 50, 40),
+    (1, 181, 40, 2100),
+]
 
 
 def made(rng: np.random.Generator, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
