@@ -10,6 +10,7 @@ from fgrad.trace import tree
 from fgrad.trace.tracer import aval_of
 from fgrad.uop.aval import Aval
 from fgrad.uop.dtype import to_dtype
+from fgrad.uop.show import listing
 
 
 class ShapeDtypeStruct:
@@ -73,7 +74,7 @@ class Lowered:
     def as_text(self, stage: str = "program") -> str:
         """The function at `stage`: program, kernels, llvm, asm or commands."""
         if stage == "program":
-            return str(self.program)
+            return listing(self.program)
         if stage not in ("kernels", "llvm", "asm", "commands"):
             raise ValueError(f"there is no stage {stage!r}; choose program, kernels, llvm, asm or commands")
         text: str = self._executable().text(stage)

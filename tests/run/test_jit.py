@@ -103,9 +103,10 @@ def test_donated_arrays_are_unusable_afterwards_and_say_who_took_them():
 
 
 def test_captured_arrays_are_parameters_and_stay_alive():
-    w = fnp.arange(3.0)
-    f = jit(lambda x: x * w)
-    del w
+    def scale_by(w):
+        return jit(lambda x: x * w)
+
+    f = scale_by(fnp.arange(3.0))
     gc.collect()
     np.testing.assert_array_equal(np.asarray(f(fnp.ones(3))), [0, 1, 2])
 
