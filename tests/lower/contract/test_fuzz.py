@@ -12,7 +12,7 @@ from fgrad.uop.op import Op
 from fgrad.uop.program import Program, close
 from tests.lower.harness import agree, sample
 
-SIZES = (1, 2, 3, 5, 8, 16, 17, 33, 40, 64)
+SIZES = (2, 3, 8, 16, 17, 33, 40, 64)
 UNARY = (ub.tanh, ub.neg, ub.abs_, ub.sin)
 
 
@@ -86,11 +86,11 @@ def random_program(seed: int) -> Program:
         a, b = [nodes[int(i)] for i in rng.integers(0, len(nodes), 2)]
         what = rng.random()
         new: UOp | None = None
-        if what < 0.4:
+        if what < 0.55:
             new = contraction(rng, a, b)
-        elif what < 0.6 and a.shape == b.shape:
+        elif what < 0.7 and a.shape == b.shape:
             new = (ub.add, ub.mul, ub.maximum)[rng.integers(3)](a, b)
-        elif what < 0.7 and a.ndim > 1:
+        elif what < 0.78 and a.ndim > 1:
             axis = int(rng.integers(a.ndim))
             row = ub.reduce_(a, [axis], Op.ADD if rng.random() < 0.5 else Op.MAX)
             new = ub.mul(a, ub.expand(row, [(axis, a.shape[axis])]))
