@@ -138,7 +138,8 @@ def _forward_mode(name: str) -> Any:
     def forward(*_: Any) -> NoReturn:
         raise TypeError(
             f"forward-mode derivative of the custom_vjp function{of}: "
-            "it only says how cotangents go back; use reverse mode (grad, vjp, jacrev), or define it with custom_jvp"
+            "it only says how cotangents go back; use reverse mode (grad, vjp, jacrev), "
+            "or define it with custom_jvp"
         )
 
     return forward
