@@ -11,7 +11,6 @@ from fgrad.lax.staging import (
     as_one_program,
     close_together,
     current,
-    mismatch,
     refs_of,
     tracers,
 )
@@ -167,14 +166,12 @@ def _agreed(
             node = side.outs[i]
             if node.shape != first.outs[i].shape or (kind is not dtype and not side_weak):
                 want = Aval(dtype, first.outs[i].shape)
-                raise mismatch(
-                    what,
-                    "in another branch, the result",
-                    first.out_tree,
-                    i,
-                    "result",
-                    want,
-                    Aval(kind, node.shape),
+                raise note_user_line(
+                    ArgumentError(
+                        f"{what}: the branches must return the same types, but at "
+                        f"{tree.path_of(first.out_tree, i, 'result')} one returned {want} and "
+                        f"another {Aval(kind, node.shape)}; convert them with .astype or reshape"
+                    )
                 )
             outs.append(build.cast(node, dtype))
     return results, weak

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fgrad.lax.staging import as_one_program
+from fgrad.errors import ArgumentError, note_user_line
+from fgrad.lax.staging import as_one_program, close_together
 from fgrad.numpy.common import public
 from fgrad.trace import tree
-from fgrad.trace.custom import custom_vjp
-from fgrad.trace.maybe import Maybe
+from fgrad.trace.maybe import Maybe, instantiate
+from fgrad.trace.stage import Stage
+from fgrad.trace.staging import trace
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.trace.transforms import jvp, vjp
 from fgrad.uop import build
 from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Call, close, gets
+from fgrad.uop.program import Call, Program, close, gets
 
 
 class _Constant:
@@ -25,7 +28,8 @@ class _Constant:
         self, primals: Sequence[UOp], tangents: Sequence[Maybe]
     ) -> tuple[list[UOp], list[Maybe]]:
         """The same values, with exact zeros as tangents."""
-        return list(primals), [None] * len(primals)
+        # still apart from the moving value: x * stop_gradient(x) is no square
+        return [still_node(x) for x in primals], [None] * len(primals)
 
 
 _STILL = _Constant()
@@ -65,6 +69,54 @@ def _shifted(b: Any, now: Any) -> Any:
     return tree.map_(lambda x, y: _minus(x, _minus(y, Tracer(still_node(lift(y).node)))), b, now)
 
 
+# ---- linear systems
+@dataclass(frozen=True, slots=True)
+class _System:
+    """A linear system and its transpose, as Programs over (*captured, *vector).
+
+    The first two solve and multiply, the other two do so with the transpose (None: not given).
+    """
+
+    solve: Program
+    product: Program
+    back_solve: Program | None
+    back_product: Program | None
+
+    @property
+    def transposed(self) -> _System:
+        """The same with both sides exchanged."""
+        if self.back_solve is None or self.back_product is None:
+            raise NotImplementedError(
+                "the reverse derivative of custom_linear_solve needs transpose_solve=, or symmetric=True"
+            )
+        return _System(self.back_solve, self.back_product, self.solve, self.product)
+
+    def fwd(self, primals: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+        """(captured, right-hand side, solution) -> (solution, captured)."""
+        captured = len(self.solve.params) - len(self.solve.outs)
+        n = len(self.solve.outs)
+        return primals[captured + n :], primals[:captured]
+
+    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
+        """The cotangent of the right-hand side solves the transposed system."""
+        rhs = [instantiate(ct, out) for ct, out in zip(cts, self.solve.outs, strict=True)]
+        got = solution_nodes(self.transposed, residuals, rhs)
+        return [*[None] * len(residuals), *got, *[None] * len(got)]
+
+
+def solution_nodes(system: _System, captured: list[UOp], rhs: list[UOp]) -> list[UOp]:
+    """The solution, whose derivative is that of A x = b: A dx = db - dA x."""
+    n = len(rhs)
+    still = [still_node(u) for u in (*captured, *rhs)]
+    x = system.solve.inline(still)
+    now = system.product.inline([*captured, *[still_node(v) for v in x]])
+    shifted = [build.sub(b, build.sub(a, still_node(a))) for b, a in zip(rhs, now, strict=True)]
+    sources = [*captured, *shifted, *x]
+    params = [open_param(u.dtype, u.shape) for u in sources]
+    call = Call(close(params, params[-n:]), "custom_vjp", "custom_linear_solve", system)
+    return gets(uop(Op.CALL, tuple(sources), call))
+
+
 @as_one_program("custom_linear_solve")
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
@@ -74,7 +126,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """x with matvec(x) = b, found by `solve(matvec, b)` and differentiated by the implicit function theorem.
+    """x with matvec(x) = b, found by `solve(matvec, b)`; its derivative solves a linear system too.
 
     matvec           a linear function of a pytree structured as `b`
     solve            may be anything, an iteration too; it is never differentiated
@@ -87,36 +139,37 @@ def custom_linear_solve(
             "custom_linear_solve with has_aux; return the auxiliary output from a separate call"
         )
     back = solve if symmetric else transpose_solve
+    leaves, spec = tree.flatten(b)
+    rhs = [lift(x) for x in leaves]
+    avals = [t.aval for t in rhs]
+    in_tree = tree.structure(((b,), {}))
 
-    @custom_vjp
-    def solution(rhs: Any, x: Any) -> Any:
-        return x
-
-    def forward(rhs: Any, x: Any) -> tuple[Any, Any]:
-        return x, rhs
-
-    def backward(rhs: Any, ct: Any) -> tuple[Any, Any]:
-        if back is None:
-            raise NotImplementedError(
-                "the reverse derivative of custom_linear_solve needs transpose_solve=, or symmetric=True"
+    def staged(f: Callable[[Any], Any]) -> tuple[list[UOp], list[UOp]]:
+        traced = trace(f, in_tree, avals, Stage("custom_linear_solve"))
+        if traced.out_tree != spec:
+            raise note_user_line(
+                ArgumentError(
+                    f"custom_linear_solve: a vector is {spec}, but a function returned {traced.out_tree}"
+                )
             )
-        transposed = _transposed(matvec, rhs)
-        return custom_linear_solve(transposed, ct, back, solve, symmetric), tree.map_(_zero, ct)
+        return traced.params, traced.outs
 
-    solution.defvjp(forward, backward)
-    x = tree.map_(lambda v: Tracer(still_node(lift(v).node)), solve(matvec, b))
-    # from A x = b follows A dx = db - dA x, which is the derivative of the right-hand side below
-    return solution(_shifted(b, matvec(x)), x)
+    def transposed(ct: Any) -> Any:
+        return vjp(matvec, b)[1](ct)[0]
+
+    functions = [staged(lambda v: solve(matvec, v)), staged(matvec)]
+    if back is not None:
+        functions += [staged(lambda v: back(transposed, v)), staged(transposed)]
+    captured, programs = close_together(functions, "custom_linear_solve")
+    system = _System(
+        programs[0], programs[1], *(programs[2:] if back is not None else (None, None))
+    )
+    x = solution_nodes(system, captured, [t.node for t in rhs])
+    return tree.unflatten(spec, [Tracer(v, t.weak) for v, t in zip(x, rhs, strict=True)])
 
 
 def _zero(x: Any) -> Tracer:
     return Tracer(build.zeros_like(lift(x).node))
-
-
-def _transposed(matvec: Callable[[Any], Any], like: Any) -> Callable[[Any], Any]:
-    """The transpose of a linear function of trees shaped as `like`."""
-    _, pull = vjp(matvec, like)
-    return lambda ct: pull(ct)[0]
 
 
 @as_one_program("custom_root")

@@ -425,11 +425,15 @@ def _check_which(name: str, which: UOp, case: UOp) -> None:
         )
 
 
-@public()
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """cases[which], element by element; `which` is bool for two cases, else an int32 index."""
     if not cases:
         raise note_user_line(ArgumentError("select_n needs at least one case"))
+    return _select_n(which, list(cases))
+
+
+@public()
+def _select_n(which: ArrayLike, cases: list[ArrayLike]) -> Array:
     selector = lift(which).node
     nodes, _, weak = (
         common("select_n", *cases) if len(cases) > 1 else ([lift(cases[0]).node], None, False)

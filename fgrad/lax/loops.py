@@ -181,7 +181,7 @@ def _settled(
             fitting = fits(o, w, a)
             if fitting is None:
                 raise mismatch(
-                    "scan", "the carry", init_tree, i, "carry", a, Aval(o.dtype, o.shape)
+                    "scan", tree.path_of(init_tree, i, "carry"), a, Aval(o.dtype, o.shape)
                 )
             carries.append(fitting)
             better[i] = Aval(a.dtype, a.shape, a.weak and w)
@@ -335,7 +335,9 @@ def _settled_body(
                 continue
             fitting = fits(o, w, a)
             if fitting is None:
-                raise mismatch("while_loop", "the value", spec, i, "val", a, Aval(o.dtype, o.shape))
+                raise mismatch(
+                    "while_loop", tree.path_of(spec, i, "val"), a, Aval(o.dtype, o.shape)
+                )
             carries.append(fitting)
             better[i] = Aval(a.dtype, a.shape, a.weak and w)
         if better == avals:

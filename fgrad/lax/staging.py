@@ -146,18 +146,16 @@ def wider(old: Aval, node: UOp, weak: bool) -> Aval | None:
     return Aval(node.dtype, old.shape) if node.dtype is not old.dtype else None
 
 
-def mismatch(
-    what: str, given: str, spec: tree.TreeDef, i: int, root: str, want: Aval, got: Aval
-) -> ArgumentError:
-    """The error for a result that does not have the type it must have."""
+def mismatch(what: str, path: str, want: Aval, got: Aval) -> ArgumentError:
+    """The error for a result at `path` that does not have the type it must have."""
     if want.dtype is got.dtype:
-        way_out = "return an array of the same shape"
+        way_out = "return an array of that shape"
     else:
         way_out = f"convert it with .astype, or start from a {got.dtype} value"
     return note_user_line(
         ArgumentError(
-            f"{what}: {given} {tree.path_of(spec, i, root)} has type {describe(want)}, but the function returned "
-            f"{describe(got)} there; {way_out}"
+            f"{what}: {path} must have type {describe(want)}, as it began, but the function returned "
+            f"{describe(got)}; {way_out}"
         )
     )
 
