@@ -7,7 +7,6 @@ index and limit.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,19 +15,14 @@ import numpy.typing as npt
 from fgrad.errors import CallbackFailedError, DeviceError
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import host_pool
+from fgrad.hw.window import window
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import Lowered, lower
 from fgrad.lower.render.python_program import PythonProgram, shaped
+from fgrad.uop import dtype as dt
 from fgrad.uop.program import Program
 
 Bytes = npt.NDArray[np.uint8]
-
-
-def memory_at(address: int, nbytes: int) -> Bytes:
-    """The bytes at an address of this process."""
-    if not nbytes:
-        return np.zeros(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
 
 
 class PythonExecutable:
@@ -65,8 +59,11 @@ class PythonExecutable:
                 bits = (word & (1 << 64) - 1).to_bytes(8, "little")
                 params.append(np.frombuffer(bytearray(bits[:size]), np.uint8))
             else:
-                params.append(memory_at(word, size))
-        outs = [memory_at(w, n) for w, n in zip(words[count:], self.out_sizes, strict=True)]
+                params.append(window(word, dt.uint8, (size,), writable=True))
+        outs = [
+            window(w, dt.uint8, (n,), writable=True)
+            for w, n in zip(words[count:], self.out_sizes, strict=True)
+        ]
         self.interpreter.run(params, outs)
 
     def _host(self, number: int, ins: Sequence[Bytes], outs: Sequence[Bytes]) -> None:
@@ -83,8 +80,8 @@ class PythonExecutable:
             raise CallbackFailedError(f"a Python callback inside {self.name} raised {e!r}") from e
         if len(results) != len(outs):
             raise CallbackFailedError(
-                f"callback {spec.name!r} inside {self.name} declared {len(outs) - len(token)} results "
-                f"and returned {len(results) - len(token)}"
+                f"callback {spec.name!r} inside {self.name} declared "
+                f"{len(outs) - len(token)} results and returned {len(results) - len(token)}"
             )
         for memory, aval, x in zip(outs, spec.out_avals, results, strict=True):
             value = np.asarray(x, aval.dtype.np)

@@ -118,7 +118,8 @@ class Helpers:
 
         def make() -> str:
             return (
-                f"static inline {t} {name}({f} x)\n{{\n    if (x != x) {{\n        return 0;\n    }}\n"
+                f"static inline {t} {name}({f} x)\n{{\n"
+                f"    if (x != x) {{\n        return 0;\n    }}\n"
                 f"    if (x < {float(lo)!r}) {{\n        return {lowest};\n    }}\n"
                 f"    return x >= {float(hi + 1)!r} ? {highest} : ({t})x;\n}}"
             )
@@ -132,7 +133,8 @@ class Helpers:
         body = f"    return y == 0 ? 0 : ({t})(x / y);\n"
         if dtype.is_signed:  # by -1 apart: the smallest integer has no negative
             body = (
-                f"    if (y == 0 || y == -1) {{\n        return y == 0 ? 0 : ({t})(0 - (uint64_t)x);\n    }}\n"
+                "    if (y == 0 || y == -1) {\n"
+                f"        return y == 0 ? 0 : ({t})(0 - (uint64_t)x);\n    }}\n"
                 f"    return ({t})(x / y - (x % y != 0 && (x < 0) != (y < 0)));\n"
             )
         text = f"static inline {t} {name}({t} x, {t} y)\n{{\n{body}}}"
@@ -194,12 +196,12 @@ class Helpers:
         name = f"fg_threefry{word}"
 
         def make() -> str:
+            first, second = [", ".join(map(str, row)) for row in _ROTATIONS]
             lines = [
                 f"static uint32_t {name}(uint32_t k0, uint32_t k1, uint32_t a, uint32_t b)",
                 "{",
                 "    const uint32_t k[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};",
-                "    static const int by[2][4] = {{%s}, {%s}};"
-                % tuple(", ".join(map(str, row)) for row in _ROTATIONS),
+                f"    static const int by[2][4] = {{{{{first}}}, {{{second}}}}};",
                 "    a += k[0];",
                 "    b += k[1];",
                 "    for (int i = 0; i < 5; i++) {",

@@ -78,7 +78,8 @@ class Ops:
 
     def _int(self, op: Op, dtype: DType, xs: list[str]) -> str:
         t = c_type(dtype)
-        u = f"uint{max(dtype.bits, 32)}_t"  # signed overflow is undefined, and short types promote to int
+        # signed overflow is undefined, and short types promote to int
+        u = f"uint{max(dtype.bits, 32)}_t"
         x = xs[0]
         match op:
             case Op.ADD | Op.MUL | Op.AND | Op.OR | Op.XOR:

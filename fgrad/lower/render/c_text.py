@@ -11,8 +11,8 @@ import numpy as np
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import SMALL_FLOATS, DType
 
-_LOCAL = re.compile(r"^\s*(?:const )?\w+ (v\d+) = .*;$")
-_NAMES = re.compile(r"\bv\d+\b")
+_LOCAL = re.compile(r"^\s*(?:const )?\w+ (?:\*const )?([vp]\d+) = .*;$")
+_NAMES = re.compile(r"\b[vp]\d+\b")
 
 
 def c_type(dtype: DType) -> str:

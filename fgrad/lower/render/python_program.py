@@ -18,7 +18,6 @@ from fgrad.lower.kernel import Kernel
 from fgrad.lower.render.python import PythonKernel
 from fgrad.lower.steps import Block, CondStep, Home, HostStep, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import find
-from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 
@@ -89,7 +88,8 @@ class PythonProgram:
             wanted = b.size * b.dtype.itemsize
             if len(memory) < wanted:
                 raise BadAccessError(
-                    f"kernel {kernel.name} takes {wanted} bytes as buffer {i}, which has {len(memory)}"
+                    f"kernel {kernel.name} takes {wanted} bytes as buffer {i}, "
+                    f"which has {len(memory)}"
                 )
             buffers.append(shaped(memory, b.dtype, (b.size,)))
         ready.run(buffers)
@@ -163,10 +163,8 @@ def shaped(memory: Bytes, dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[A
     count = 1
     for n in shape:
         count *= n
-    part = memory[: count * dtype.itemsize]
-    if dtype is dt.bool_:
-        return part.view(np.bool_).reshape(shape)
-    return part.view(dtype.np).reshape(shape)
+    array: npt.NDArray[Any] = memory[: count * dtype.itemsize].view(dtype.np).reshape(shape)
+    return array
 
 
 def _row(memory: Bytes, u: UOp, t: int) -> Bytes:
