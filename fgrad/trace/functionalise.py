@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from fgrad.errors import OrderingError
 from fgrad.uop import build as b
-from fgrad.uop.memory import NEVER, Clock, Memory, View, Write, joined, positions, with_
-from fgrad.uop.node import UOp, uop
+from fgrad.uop.memory import NEVER, Clock, Memory, View, Write, joined, last_of, with_
+from fgrad.uop.node import UOp, paused_gc, uop
 from fgrad.uop.op import Mode, Op
 from fgrad.uop.order import describe
 from fgrad.uop.program import Call, Program, gets
@@ -29,7 +29,8 @@ def functionalise(outs: Sequence[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
     What remains are pure nodes: no STORE, no LOAD; AFTER only where it orders values. Raises
     OrderingError for a write through an expanded view or to memory that may alias another buffer.
     """
-    return _Versions(outs).results()
+    with paused_gc():
+        return _Versions(outs).results()
 
 
 class _Versions:
@@ -131,9 +132,10 @@ class _Versions:
         todo: list[Clock] = [clock]
         while todo:  # earlier versions first, without recursion
             want = todo[-1]
-            last = (positions((0, want[1]))[-1] + want[0]) if want[1] else want[0] - 1
+            last, rest = last_of(want)
             w = writes[last]
-            start = self._start(want, w.before, last)
+            # the write's own past when that is all, else (disjoint tips) on top of the others
+            start = w.before if with_(w.before, last) == want else rest
             if start != NEVER and (base, start) not in self.known:
                 todo.append(start)
                 continue
@@ -141,16 +143,6 @@ class _Versions:
             self.known[base, want] = self._apply(w, old)
             todo.pop()
         return self.known[base, clock]
-
-    def _start(self, want: Clock, before: Clock, last: int) -> Clock:
-        """The clock from which write `last` makes `want`."""
-        if with_(before, last) == want:
-            return before
-        out = NEVER
-        for i in positions(want):
-            if i != last:
-                out = with_(out, i)
-        return out
 
     def _apply(self, write: Write, old: UOp) -> UOp:
         """`old` with one write."""

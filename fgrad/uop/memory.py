@@ -40,9 +40,13 @@ def has(a: Clock, i: int) -> bool:
     return i < a[0] or bool(a[1] >> (i - a[0]) & 1)
 
 
-def positions(a: Clock) -> list[int]:
-    """The writes in the clock, ascending."""
-    return [*range(a[0]), *[a[0] + i for i in range(a[1].bit_length()) if a[1] >> i & 1]]
+def last_of(a: Clock) -> tuple[int, Clock]:
+    """-> (the latest write in a clock that is not empty, the clock without it)."""
+    n, mask = a
+    if not mask:
+        return n - 1, (n - 1, 0)
+    top = mask.bit_length() - 1
+    return n + top, (n, mask ^ (1 << top))
 
 
 def _normal(n: int, mask: int) -> Clock:

@@ -35,7 +35,7 @@ from typing import NamedTuple
 from fgrad.errors import OrderingError
 from fgrad.uop.accesses import accesses
 from fgrad.uop.memory import Clock, Memory, Write, has
-from fgrad.uop.node import UOp
+from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
 from fgrad.uop.region import Region
 from fgrad.uop.show import aval_text
@@ -56,15 +56,16 @@ def check_order(outs: Sequence[UOp], lines: Mapping[UOp, str] | None = None) -> 
 
     `lines` gives nodes' source lines ("model.py:41, in step") for the messages.
     """
-    memory = Memory(outs)
-    if not memory.writes:
-        return
-    check = _Check(memory, lines or {})
-    for writes in memory.writes.values():
-        check.unordered(writes)
-    edges = check.destroyed_reads()
-    if edges:
-        check.cycles(outs, edges)
+    with paused_gc():
+        memory = Memory(outs)
+        if not memory.writes:
+            return
+        check = _Check(memory, lines or {})
+        for writes in memory.writes.values():
+            check.unordered(writes)
+        edges = check.destroyed_reads()
+        if edges:
+            check.cycles(outs, edges)
 
 
 class _Check:

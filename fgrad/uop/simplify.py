@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from fgrad.uop import build as b
 from fgrad.uop import simplify_values, simplify_views
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 from fgrad.uop.pattern import Make, Rewriter, Rows, value
-from fgrad.uop.program import Call, Cond, Program, Scan, While
+from fgrad.uop.program import Call, Cond, Program, Scan, While, gets
 
 rows = Rows(simplify_views.rows, simplify_values.rows)
 
@@ -38,6 +39,15 @@ def simplify_program(program: Program) -> Program:
 def _(u: UOp, make: Make) -> UOp | None:
     scan: Scan = u.arg
     body = simplify_program(scan.body)
+    first_x = scan.consts + scan.carry
+    if scan.length == 0:  # no steps == the initial carry
+        ys = [b.zeros_like(y) for y in gets(u)[scan.carry :]]
+        return uop(Op.TUPLE, (*u.src[scan.consts : first_x], *ys))
+    if scan.length == 1:  # one step == the body
+        xs = [make(Op.RESHAPE, (x,), x.shape[1:]) for x in u.src[first_x:]]
+        outs = _inlined(body, (*u.src[:first_x], *xs), make).src
+        ys = [make(Op.RESHAPE, (y,), (1, *y.shape)) for y in outs[scan.carry :]]
+        return uop(Op.TUPLE, (*outs[: scan.carry], *ys))
     return None if body is scan.body else uop(u.op, u.src, replace(scan, body=body))
 
 
@@ -58,7 +68,7 @@ def _(u: UOp, make: Make) -> UOp | None:
     if chosen is not None:  # a constant index == that branch
         branch = branches[min(max(int(chosen), 0), len(branches) - 1)]
         return _inlined(branch, u.src[1:], make)
-    if all(a is b for a, b in zip(branches, cond.branches, strict=True)):
+    if all(p is q for p, q in zip(branches, cond.branches, strict=True)):
         return None
     return uop(u.op, u.src, replace(cond, branches=branches))
 

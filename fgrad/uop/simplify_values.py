@@ -88,7 +88,7 @@ def _(u: UOp, make: Make) -> UOp | None:
 @rows(Op.ABS)
 def _(u: UOp, make: Make) -> UOp | None:
     x = u.src[0]
-    if x.op is Op.ABS or u.dtype.kind is dt.Kind.UINT:  # ||x|| == |x|
+    if x.op is Op.ABS or (u.dtype.is_int and make.bounds(x)[0] >= 0):  # ||x|| == |x|
         return x
     return make(Op.ABS, x.src, None) if x.op is Op.NEG else None  # |-x| == |x|
 
@@ -122,9 +122,18 @@ def _(u: UOp, make: Make) -> UOp | None:
     x = u.src[0]
     if x.dtype is u.dtype:  # cast to the same dtype == x
         return x
+    if x.op is Op.IOTA and _counts_to(u.dtype, x.arg[1]):  # cast(0, 1, ..) == 0, 1, ..
+        return uop(Op.IOTA, (), (u.dtype, x.arg[1]))
     if x.op is Op.CAST and _is_direct(x.src[0].dtype, x.dtype, u.dtype):
         return make(Op.CAST, x.src, u.dtype)  # cast(cast x) == cast x
     return None
+
+
+def _counts_to(dtype: DType, n: int) -> bool:
+    """Does the dtype hold all of 0 .. n-1?"""
+    if dtype.is_int:
+        return n - 1 <= dt.int_range(dtype)[1]
+    return dtype in (dt.float32, dt.float64) and n <= 1 << 24
 
 
 def _is_direct(a: DType, via: DType, to: DType) -> bool:
@@ -199,8 +208,14 @@ def _(u: UOp, make: Make) -> UOp | None:
 @rows(Op.IDIV, Op.MOD)
 def _(u: UOp, make: Make) -> UOp | None:
     x, y = u.src
-    if u.dtype.is_int and is_value(y, 1):  # x//1 == x, x%1 == 0, integers
+    if not u.dtype.is_int:
+        return None
+    if is_value(y, 1):  # x//1 == x, x%1 == 0, integers
         return x if u.op is Op.IDIV else filled(0, u)
+    if constant(y) is not None:
+        (lo, hi), n = make.bounds(x), int(value(y))
+        if 0 <= lo and hi < n:  # x//n == 0, x%n == x, for 0 <= x < n
+            return filled(0, u) if u.op is Op.IDIV else x
     return None
 
 
@@ -211,6 +226,10 @@ def _(u: UOp, make: Make) -> UOp | None:
         return x
     if u.dtype.is_float:  # the sign of a zero may depend on the order
         return None
+    if u.dtype.is_int:
+        a, c = make.bounds(x), make.bounds(y)
+        if a[1] <= c[0] or c[1] <= a[0]:  # max(x, y) == y where x <= y
+            return y if (a[1] <= c[0]) is (u.op is Op.MAX) else x
     if x.op is u.op and y in x.src:  # max(max(x, y), y) == max(x, y)
         return x
     return y if y.op is u.op and x in y.src else None

@@ -7,6 +7,7 @@ so that repeated values are computed once and a REDUCE sees what is expanded bel
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
@@ -339,6 +340,9 @@ def _(u: UOp, make: Make) -> UOp | None:
     how: Update = u.arg
     if 0 in new.shape:  # writing nothing == old
         return old
+    gate = value(u.src[-1]) if how.gated else None
+    if gate is not None:  # a gate that is always open == none, one that never is == old
+        return make(Op.UPDATE, u.src[:-1], replace(how, gated=False)) if gate else old
     if how.box is None:
         return None
     starts = u.src[2 : len(u.src) - how.gated]
@@ -346,8 +350,8 @@ def _(u: UOp, make: Make) -> UOp | None:
         box, left = _static(how.box, old.shape, starts)
         if len(left) == len(starts):
             return None
-        arg = Update(how.mode, box, how.indexed, how.gated, how.batch)
-        return make(Op.UPDATE, (old, new, *left, *u.src[len(u.src) - how.gated :]), arg)
+        gates = u.src[len(u.src) - how.gated :]
+        return make(Op.UPDATE, (old, new, *left, *gates), replace(how, box=box))
     if how.gated or how.mode is not Mode.SET:
         return None
     if _is_whole(how.box, old.shape):  # overwriting everything == the value

@@ -328,8 +328,8 @@ def test_the_check_is_near_linear(how: str) -> None:
     times = []
     for n in (1000, 4000):
         outs = graph(n)
-        started = time.perf_counter()
+        started = time.process_time()
         check_order(outs)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     for short, long in pairwise(times):
         assert long < 12 * short + 0.05
