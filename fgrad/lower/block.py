@@ -7,7 +7,7 @@ decided when the steps are known (`storage`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fgrad.lower import contract
@@ -44,8 +44,8 @@ class Context:
     """What the blocks of one program share."""
 
     limits: Limits
-    hosts: list[Host] = field(default_factory=list)
-    host_avals: list[tuple[Aval, ...]] = field(default_factory=list)  # of the arguments of each
+    rewritten: Mapping[Host, tuple[Host, tuple[Aval, ...]]] = field(default_factory=dict)
+    hosts: list[tuple[Host, tuple[Aval, ...]]] = field(default_factory=list)
     unbounded: bool = False
     kernels: int = 0
 
@@ -204,8 +204,9 @@ class _Builder:
                 self._cond(u)
             case _:
                 assert u.op is Op.HOST, u.op
-                self.context.hosts.append(u.arg)
-                self.context.host_avals.append(tuple([Aval(s.dtype, s.shape) for s in u.src]))
+                original = self.context.rewritten.get(u.arg)
+                avals = tuple([Aval(s.dtype, s.shape) for s in u.src])
+                self.context.hosts.append(original or (u.arg, avals))
                 step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)
 

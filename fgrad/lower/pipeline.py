@@ -53,12 +53,12 @@ class Lowered:
     flops: int
     bytes: int
     hosts: tuple[Host, ...]
+    host_avals: tuple[tuple[Aval, ...], ...]
     aliases: dict[int, int]
     unbounded: bool
     micro: tuple[Micro, ...]
     block: Block
     distinct: int = 0
-    host_avals: tuple[tuple[Aval, ...], ...] = ()
 
     def as_text(self) -> str:
         """The kernels, readable."""
@@ -78,8 +78,9 @@ def lower(
     inline   slots whose word of the table holds the scalar's bits instead of a pointer
     donated  slots whose memory outputs may take
     """
-    context = Context(limits)
-    block = build_block(real_program(program), context)
+    real = real_program(program)
+    context = Context(limits, real.hosts)
+    block = build_block(real.program, context)
     place(block, frozenset(donated - inline), exact=False)
     kernels: list[tuple[Kernel, float]] = []
     _collect(block.steps, 1.0, kernels)
@@ -97,8 +98,9 @@ def lower(
         tuple([k for k, _ in kernels]), "\n".join(parts) + "\n", arena, scratch,
         any(k.tasks > 1 for k, _ in kernels), work,
         int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
-        tuple(context.hosts), dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
-        len(set(names.values())), tuple(context.host_avals),
+        tuple([h for h, _ in context.hosts]), tuple([a for _, a in context.hosts]),
+        dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
+        len(set(names.values())),
     )  # fmt: skip
 
 

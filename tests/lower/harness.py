@@ -161,25 +161,10 @@ class Compiled:
 
 def host_avals(low: Lowered) -> list[Any]:
     """Each Host with the avals of its arguments and results."""
-    out: dict[int, Any] = {}
-
-    def walk(block: Any) -> None:
-        from fgrad.lower.steps import CondStep, HostStep, ScanStep, WhileStep
-
-        for s in block.steps:
-            if isinstance(s, HostStep):
-                out[s.call] = (low.hosts[s.call], s.avals[0], s.avals[1])
-            elif isinstance(s, ScanStep):
-                walk(s.body)
-            elif isinstance(s, WhileStep):
-                walk(s.cond)
-                walk(s.body)
-            elif isinstance(s, CondStep):
-                for b in s.branches:
-                    walk(b)
-
-    walk(low.block)
-    return [out[i] for i in range(len(low.hosts))]
+    return [
+        (h, [(a.dtype, a.shape) for a in ins], [(a.dtype, a.shape) for a in h.out_avals])
+        for h, ins in zip(low.hosts, low.host_avals, strict=True)
+    ]
 
 
 def agree(program: Program, arrays: Sequence[Any], scale: float = 1.0, **options: Any) -> Compiled:
