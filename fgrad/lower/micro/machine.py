@@ -44,7 +44,7 @@ class Machine:
     vector: int
     fma: bool
     l1: int = 32 << 10
-    l2: int = 512 << 10
+    l2: int = 1 << 20
 
     def lanes(self, size: int) -> int:
         """Elements of `size` bytes in a vector."""

@@ -7,22 +7,22 @@ results do not either.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fgrad.lower.micro.driver import WORDS, D, Pack
 from fgrad.lower.micro.machine import Element, Machine
 from fgrad.lower.micro.slots import DRIVER, Micro, pack_slot, tile_slot, vector_slot
 
-ONE_BLOCK = 1024  # steps of k that are summed in registers at most; beyond, blocks of about half
+ONE_BLOCK = 1024  # steps of k summed in registers at most; beyond, blocks of about half
 BLOCK = 512
 TASKS = 8  # at least, where the work is worth it
-TASK_WORK = 60_000  # multiplications that pay for a second task
-BLOCK_ROWS = 168  # rows of A that a unit packs at once: with BLOCK steps about half of L2
+TASK_WORK = 1 << 20  # multiplications that pay for a second task
+SHARE_WORK = 1 << 25  # and for packing B once for all tasks, in a kernel before
+SHARE_SIZE = 1 << 15  # elements of B
 BLOCK_COLUMNS = 1024  # columns of a unit when K is in blocks: bounds the unfinished tiles
 IN_PLACE_ROWS = 160  # up to so many rows packing B does not pay for itself
-VECTOR_WIDE = (
-    64  # column panels of one axpy call at most: its sums stay in L1, rows are read by the page
-)
+VECTOR_WIDE = 64  # column panels of one axpy call: sums stay in L1, rows are read by the page
 ALIGN = 64
 
 
@@ -81,6 +81,21 @@ class Plan:
         return self.words[D.BLOCKS] <= 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What the split into units looks at; `a_panel`: bytes of a packed panel of A."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    panels_m: int
+    panels_n: int
+    width: int
+    blocks: int
+    a_panel: int
+
+
 def make_plan(
     machine: Machine,
     element: Element,
@@ -117,28 +132,26 @@ def make_plan(
     blocks = 1 if k <= ONE_BLOCK else -(-k // BLOCK)
     kc = _round(-(-k // blocks), max(16, lanes))
     blocks = -(-k // kc)
-    pm, pn = _split(batch, m, n, k, rows, width, panels_m, panels_n, blocks)
+    height = machine.height(size)
+    sizes = _Sizes(batch, m, n, k, panels_m, panels_n, width, blocks, kc * height * size)
+    pm, pn = _split(sizes, machine.l2)
     units_m, units_n = -(-panels_m // pm), -(-panels_n // pn)
 
     b_mode = pack_mode = b.mode
     packed = pack_tasks = pack_panels = 0
     if b_mode is Pack.ALONG and m <= IN_PLACE_ROWS:
         b_mode = Pack.IN_PLACE
-    elif units_m > 1 and batch == 1:
+    elif units_m > 1 and batch == 1 and m * n * k >= SHARE_WORK and n * k >= SHARE_SIZE:
         b_mode = Pack.SHARED
         packed = blocks * panels_n * kc * width * size + ALIGN
-        pack_tasks = min(panels_n, TASKS) if n * k >= 1 << 15 else 1
+        pack_tasks = min(panels_n, TASKS)
         pack_panels = -(-panels_n // pack_tasks)
         pack_tasks = -(-panels_n // pack_panels)
-    height = machine.height(size)
     a_mode = Pack.ROWS if a.mode is Pack.ACROSS else a.mode
     by_rows = a_mode is Pack.ROWS or (a.generated and a.across)
     at = 0
     for word, length in (
-        (
-            D.AT_A,
-            pm * kc * height + 64 * 16,
-        ),  # the tile kernel prefetches past the end, which never faults
+        (D.AT_A, pm * kc * height),
         (D.AT_B, kc * width),
         (D.AT_C, (pm * pn if blocks > 1 else 1) * rows * width),
         (D.AT_BLOCK, max(height, width) * lanes),
@@ -210,35 +223,36 @@ def _vector_plan(
     )
 
 
-def _split(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    rows: int,
-    width: int,
-    panels_m: int,
-    panels_n: int,
-    blocks: int,
-) -> tuple[int, int]:
-    """(row panels, column panels) of a unit."""
-    pm = max(1, min(panels_m, (BLOCK_ROWS if batch == 1 else 400) // rows))
-    pm = -(-panels_m // -(-panels_m // pm))
-    pn = panels_n
-    if blocks > 1:
-        pn = max(1, min(panels_n, BLOCK_COLUMNS // width))
-        pn = -(-panels_n // -(-panels_n // pn))
-    if m * n * k * batch < TASK_WORK or batch >= TASKS:
+def _split(sizes: _Sizes, l2: int) -> tuple[int, int]:
+    """(row panels, column panels) of a unit. The packed A panels of a unit take 5/8 of L2 at most."""
+    s = sizes
+    pm = max(1, min(s.panels_m, l2 * 5 // 8 // s.a_panel))
+    pn = s.panels_n
+    if s.blocks > 1:
+        pn = max(1, min(pn, BLOCK_COLUMNS // s.width))
+    pm, pn = _even(s.panels_m, pm), _even(s.panels_n, pn)
+    work = s.batch * s.m * s.n * s.k
+    want = -(-TASKS // s.batch)
+    if work < TASK_WORK or want == 1:
         return pm, pn
-    want = -(-TASKS // batch)
-    if panels_m >= 2 * want:
-        if -(-panels_m // pm) < want:
-            pm = -(-panels_m // want)
-    elif -(-panels_m // pm) * -(-panels_n // pn) < want and panels_n >= 2:
-        # few row panels: units side by side, each packing its own columns
-        pm = panels_m
-        pn = -(-panels_n // min(want, panels_n))
-    return pm, pn
+    if work >= SHARE_WORK and s.panels_m >= 2 * want:
+        return min(pm, -(-s.panels_m // want)), pn
+    # a grid of units that reads each row and each column as seldom as possible
+    best = pm, pn
+    best_cost = math.inf
+    for down in range(1, min(want, s.panels_m) + 1):
+        across = min(-(-want // down), s.panels_n)
+        here = min(pm, -(-s.panels_m // down)), min(pn, -(-s.panels_n // across))
+        down, across = -(-s.panels_m // here[0]), -(-s.panels_n // here[1])
+        cost = s.m * s.k * across + s.n * s.k * down + (down * across < want) * s.m * s.n * s.k
+        if cost < best_cost:
+            best, best_cost = here, cost
+    return best
+
+
+def _even(panels: int, most: int) -> int:
+    """At most `most`, so that blocks of as many are about equal."""
+    return -(-panels // -(-panels // most))
 
 
 def _round(n: int, to: int) -> int:
