@@ -1,6 +1,8 @@
 """Device: what `run` needs of a machine, and the registry of machines by name."""
+
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,13 +13,25 @@ from fgrad.uop.program import Program
 
 
 class Executable(Protocol):
-    """A compiled program. `call(words)` runs it: words are the table entries from the first parameter on
-    (addresses, or the bits of inline scalars), then the addresses of the outputs."""
+    """A compiled program.
 
-    inline: bool  # runs in the caller's thread when its device is idle
+    inline_params  parameters whose word holds their bits; the others are addresses
+    aliases        output -> donated parameter in whose memory it is left
+    short          generated code may call `native` in the caller's thread while `idle_test` holds
+    """
 
-    def call(self, words: list[int]) -> None:
-        """Run, or queue, the program. Buffers must stay alive until the device is idle again."""
+    inline_params: frozenset[int]
+    aliases: dict[int, int]
+    short: bool
+
+    def call(self, argument_words: list[int]) -> None:
+        """Run, or queue, the program.
+
+        argument_words  those of the parameters (addresses, or the bits of inline scalars), then the
+                        addresses of the outputs
+
+        The buffers may be freed into the device's pool at once: their next user is behind the call.
+        """
 
     def text(self, stage: str) -> str:
         """The program at `stage`: kernels, llvm, asm or commands."""
@@ -29,32 +43,60 @@ class Device(Protocol):
     name: str
     pool: Pool
 
-    def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Executable:
-        """Lower and compile. `inline` are the parameters whose word holds their bits; `donated` may be overwritten."""
+    def compile(
+        self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
+    ) -> Executable:
+        """Lower and compile.
+
+        inline   parameters whose word will hold their bits
+        donated  parameters whose memory may be overwritten
+        """
 
     def sync(self) -> None:
-        """Wait until everything submitted is done; raises what went wrong."""
+        """Wait until everything submitted is done; raises what went wrong since the last time."""
 
 
 _makers: dict[str, Callable[[int], Any]] = {}
 _open: dict[str, Any] = {}
+_lock = threading.Lock()  # two threads must not open one device twice
 
 
 def register_device(kind: str, make: Callable[[int], Any]) -> None:
-    """Enter a kind of device: `make(index)` opens one."""
+    """Enter a kind of device: `make(index)` opens one or raises DeviceMissingError."""
     _makers[kind] = make
 
 
 def get_device(name: str | None = None) -> Any:
-    """The device called `name` (`cpu`, `cpu:1`, `python`, `null`), opened at first use; the default one for None."""
+    """The device called `name` (`cpu`, `cpu:1`, `python`), opened at first use.
+
+    None stands for the default device. Raises DeviceMissingError.
+    """
     name = (name or config.device).lower()
     device = _open.get(name)
-    if device is None:
-        kind, _, index = name.partition(":")
-        if kind not in _makers:
-            raise DeviceMissingError(f"there is no device {name!r}; known kinds: {', '.join(sorted(_makers))}")
-        device = _open[name] = _makers[kind](int(index or 0))
+    return _open_device(name) if device is None else device
+
+
+def _open_device(name: str) -> Any:
+    kind, _, index = name.partition(":")
+    if kind not in _makers:
+        known = ", ".join(sorted(_makers))
+        raise DeviceMissingError(f"there is no device {name!r}; known kinds: {known}")
+    if index and not index.isdecimal():
+        raise DeviceMissingError(
+            f"there is no device {name!r}; write the index as a number, {kind}:1"
+        )
+    number = int(index or 0)
+    proper = f"{kind}:{number}" if number else kind
+    with _lock:
+        if proper not in _open:
+            _open[proper] = _makers[kind](number)
+        device = _open[name] = _open[proper]
     return device
+
+
+def open_devices() -> tuple[Any, ...]:
+    """The devices opened so far."""
+    return tuple({id(device): device for device in _open.values()}.values())
 
 
 def kinds() -> list[str]:

@@ -54,6 +54,8 @@ _mmap = _function("mmap", "intptr_t(*)(intptr_t, size_t, int, int, int, int64_t)
 munmap = _function("munmap", "int(*)(intptr_t, size_t)")
 mprotect = _function("mprotect", "int(*)(intptr_t, size_t, int)")
 madvise = _function("madvise", "int(*)(intptr_t, size_t, int)")
+memset = _function("memset", "intptr_t(*)(intptr_t, int, size_t)")
+memmove = _function("memmove", "intptr_t(*)(intptr_t, intptr_t, size_t)")
 
 
 def map_pages(size_bytes: int, protection: int, *, fd: int = -1, reserve: bool = False) -> int:

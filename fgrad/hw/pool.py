@@ -1,36 +1,65 @@
-"""Pool: host memory in size classes, reused warm and never returned eagerly.
+"""Pool: a device's memory in size classes, reused warm and never returned eagerly.
 
-A first touch of new memory costs about a millisecond per MiB, so a freed block goes on the free list of its size class and
-the next array of that class takes it. Blocks are raw anonymous mappings that no Python object owns: native threads may touch
-them until the process ends. `list.pop` and `list.append` are atomic, so the lists need no lock.
+A first touch of new memory costs about a millisecond per MiB, so a freed block goes on the free
+list of its size class and the next array of that class takes it. Blocks are raw anonymous mappings
+that no Python object owns: native threads may touch them until the process ends. `list.pop` and
+`list.append` are atomic, so the lists need no lock.
+
+A block may be freed while queued work still uses it: its next user on the same device is queued
+behind that work. Therefore every device has a pool of its own, and whatever else is done with free
+memory (returning it to the system, filling it with a pattern) waits for the device's `Clock`.
+
+Two settings find faults, and are read when a size class is first used:
+
+FGRAD_POOL=0    a freed block is unmapped once no queued work can use it, and never reused; blocks
+                lie just before a page without access, so that running past one faults
+FGRAD_POISON=1  fresh and freed memory is filled with the byte 0xA5
 """
+
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
 
 from fgrad.config import config
 from fgrad.errors import OutOfMemoryError
+from fgrad.hw.libc import PAGE, READ, WRITE, map_pages, memset, mprotect, munmap
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
-]  # fmt: skip
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_PROT_READ_WRITE = 3
-_MAP_PRIVATE_ANONYMOUS = 0x1002 if sys.platform == "darwin" else 0x22
 ALIGNMENT = 64  # bytes; a full vector, so that non-temporal stores are legal
-SLAB_BYTES = 1 << 18  # blocks below a quarter of this are cut from slabs of this size
+SLAB_BYTES = 1 << 18  # blocks of up to a quarter of this are cut from slabs of this size
+POISON = 0xA5
 
 
-def map_memory(nbytes: int) -> int:
-    """Address of `nbytes` of fresh zeroed memory; raises OutOfMemoryError."""
-    address = _libc.mmap(None, nbytes, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
-    if address is None or address == ctypes.c_void_p(-1).value:
-        raise OutOfMemoryError(f"the system refused {nbytes} bytes of memory")
-    return int(address)
+class Clock(Protocol):
+    """How far the device is that uses the memory."""
+
+    def issued(self) -> int:
+        """The newest position handed to work."""
+
+    def completed(self) -> int:
+        """The newest position whose work, and all before it, is finished."""
+
+    def reaches(self, tick: int) -> bool:
+        """Wait for `tick`; False where that cannot be waited for, as on the device's own thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Bytes of a pool.
+
+    in_use    held by arrays, tables and intermediates (rounded up to their size classes)
+    cached    free, kept for reuse
+    mapped    taken from the system: in use and cached
+    peak      the most that was ever mapped
+    """
+
+    in_use: int
+    cached: int
+    mapped: int
+    peak: int
 
 
 def class_bytes(nbytes: int) -> int:
@@ -41,42 +70,103 @@ def class_bytes(nbytes: int) -> int:
     return (nbytes + step - 1) & -step
 
 
-class Pool:
-    """Free lists by size class, and what is in use."""
+class _CheckedList(list[int]):
+    """A free list that first lets the device finish with a block, then poisons or unmaps it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool, size: int) -> None:
+        super().__init__()
+        self._pool = weakref.ref(pool)
+        self._size = size
+        self._waiting: deque[tuple[int, int]] = deque()
+        self.reuses = config.pool
+        self._poisons = config.poison
+
+    def append(self, address: int) -> None:
+        pool = self._pool()
+        if pool is None:
+            return
+        self._waiting.append((pool.clock.issued() if pool.clock else 0, address))
+        self._settle(pool)
+
+    def pop(self, index: int = -1, /) -> int:  # type: ignore[override]
+        pool = self._pool()
+        if pool is not None:
+            self._settle(pool)
+        return super().pop()
+
+    def waiting(self) -> int:
+        """How many freed blocks queued work may still use."""
+        return len(self._waiting)
+
+    def _settle(self, pool: Pool) -> None:
+        """Deal with the blocks that no queued work uses any more."""
+        completed = pool.clock.completed() if pool.clock else 0
+        while True:
+            try:
+                tick, address = self._waiting.popleft()
+            except IndexError:
+                return
+            if tick > completed:
+                self._waiting.appendleft((tick, address))
+                return
+            if not self.reuses:
+                pool.unmap(address, self._size, guard=True)
+                continue
+            if self._poisons:
+                memset(address, POISON, self._size)
+            super().append(address)
+
+
+class Pool:
+    """Free lists by size class, and what is in use.
+
+    name   of the device
+    clock  how far its work is; None: work is finished when the call that started it returns
+    """
+
+    def __init__(self, name: str, clock: Clock | None = None) -> None:
+        self.name = name
+        self.clock = clock
         self._lists: dict[int, list[int]] = {}
         self._lock = threading.Lock()
-        self.mapped_bytes = 0
+        self._mapped = 0
+        self._peak = 0
+        _pools.add(self)
 
     def free_list(self, nbytes: int) -> list[int]:
         """The list of free addresses that serves arrays of `nbytes` (shared by the whole class)."""
-        return self._lists.setdefault(class_bytes(nbytes), [])
+        size = class_bytes(nbytes)
+        found = self._lists.get(size)
+        if found is None:
+            checked = not config.pool or config.poison
+            found = self._lists.setdefault(size, _CheckedList(self, size) if checked else [])
+        return found
 
     def refill(self, nbytes: int) -> int:
-        """A block for `nbytes` when its free list is empty. Trims all lists and tries once more before giving up."""
+        """A block for `nbytes` when its free list is empty.
+
+        If the system refuses, all pools give their free blocks back, and it is asked once more.
+        Raises OutOfMemoryError.
+        """
         size = class_bytes(nbytes)
         free = self.free_list(nbytes)
-        with self._lock:
-            if size * 4 > SLAB_BYTES:
-                return self._map(size)
-            slab = self._map(SLAB_BYTES)
-            free.extend(range(slab + size, slab + SLAB_BYTES - size + 1, size))
-            return slab
+        checked = isinstance(free, _CheckedList)
+        if isinstance(free, _CheckedList) and not free.reuses:
+            return self._fresh(size, self._map(size, guard=True), checked)
+        if size * 4 > SLAB_BYTES:
+            return self._fresh(size, self._map(size), checked)
+        usable = SLAB_BYTES // size * size  # the rest of a slab belongs to nobody
+        slab = self._map(SLAB_BYTES, counted=usable)
+        blocks = range(slab, slab + usable, size)
+        for block in blocks:
+            self._fresh(size, block, checked)
+        # a checked list would have the rest wait for the device, which has never seen it
+        list.extend(free, blocks[1:])
+        return slab
 
-    def _map(self, size: int) -> int:
-        try:
-            address = map_memory(size)
-        except OutOfMemoryError:
-            self._trim()
-            try:
-                address = map_memory(size)
-            except OutOfMemoryError:
-                raise OutOfMemoryError(
-                    f"no memory for {size} bytes; {self.mapped_bytes - self.free_bytes()} in use, "
-                    f"{self.free_bytes()} free in pieces that do not fit"
-                ) from None
-        self.mapped_bytes += size
+    def _fresh(self, size: int, address: int, checked: bool) -> int:
+        if checked and config.poison:
+            memset(address, POISON, size)
         return address
 
     def take(self, nbytes: int) -> int:
@@ -87,25 +177,75 @@ class Pool:
             return self.refill(nbytes)
 
     def give(self, address: int, nbytes: int) -> None:
-        """Hand a block taken for `nbytes` back."""
-        if config.poison:
-            ctypes.memset(address, 0xA5, nbytes)
+        """Hand a block taken for `nbytes` back; work that was queued before may still use it."""
         self.free_list(nbytes).append(address)
 
-    def free_bytes(self) -> int:
-        """Bytes on the free lists."""
-        return sum(size * len(blocks) for size, blocks in self._lists.items())
+    def _map(self, size: int, *, counted: int | None = None, guard: bool = False) -> int:
+        pages = -(-size // PAGE) * PAGE
+        whole = pages + PAGE * guard
+        address = _map_or_none(whole)
+        if address is None:
+            for pool in tuple(_pools):
+                pool.trim()
+            address = _map_or_none(whole)
+        if address is None:
+            now = self.statistics()
+            raise OutOfMemoryError(
+                f"{self.name}: the system has no {size} bytes; {now.in_use} are in use, "
+                f"{now.cached} were kept for reuse and did not help"
+            )
+        if guard:
+            mprotect(address + pages, PAGE, 0)
+        with self._lock:
+            self._mapped += size if counted is None else counted
+            self._peak = max(self._peak, self._mapped)
+        return address + pages - size
 
-    def _trim(self) -> None:
-        for size, blocks in self._lists.items():
-            while size * 4 > SLAB_BYTES and blocks:
-                _libc.munmap(blocks.pop(), size)
-                self.mapped_bytes -= size
+    def unmap(self, address: int, size: int, *, guard: bool = False) -> None:
+        """Return a block that was mapped by itself to the system."""
+        base = address // PAGE * PAGE
+        munmap(base, address + size - base + PAGE * guard)
+        with self._lock:
+            self._mapped -= size
 
     def trim(self) -> None:
-        """Return all free large blocks to the system."""
-        with self._lock:
-            self._trim()
+        """Return the free large blocks to the system, once no queued work uses them any more."""
+        taken: list[tuple[int, int]] = []
+        for size, blocks in tuple(self._lists.items()):
+            while size * 4 > SLAB_BYTES and config.pool:
+                try:
+                    taken.append((blocks.pop(), size))
+                except IndexError:
+                    break
+        clock = self.clock
+        if taken and clock is not None and not clock.reaches(clock.issued()):
+            for address, size in taken:
+                self._lists[size].append(address)
+            return
+        for address, size in taken:
+            self.unmap(address, size)
+
+    def statistics(self) -> Statistics:
+        """Bytes in use, cached and mapped now, and the peak."""
+        lists = tuple(self._lists.items())
+        cached = sum([size * len(blocks) for size, blocks in lists])
+        cached += sum([s * b.waiting() for s, b in lists if isinstance(b, _CheckedList)])
+        return Statistics(self._mapped - cached, cached, self._mapped, self._peak)
 
 
-host_pool = Pool()
+def _map_or_none(nbytes: int) -> int | None:
+    try:
+        return map_pages(nbytes, READ | WRITE)
+    except (MemoryError, OverflowError):  # the latter: more than a size_t holds
+        return None
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def pools() -> dict[str, Statistics]:
+    """The statistics of every pool, by the name of its device."""
+    return {pool.name: pool.statistics() for pool in sorted(_pools, key=lambda pool: pool.name)}
+
+
+host_pool = Pool("cpu")

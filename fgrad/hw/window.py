@@ -1,4 +1,5 @@
 """NumPy's view of host memory at an address."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,11 +18,18 @@ def typestr(dtype: DType) -> str:
 
 
 class Window:
-    """Holds an array interface; `owner` stays alive as long as a NumPy array made of this window."""
+    """Holds an array interface; `owner` stays alive as long as a NumPy array made of it."""
 
     __slots__ = ("owner", "__array_interface__")
 
-    def __init__(self, address: int, text: str, shape: tuple[int, ...], writable: bool, owner: object = None) -> None:
+    def __init__(
+        self,
+        address: int,
+        text: str,
+        shape: tuple[int, ...],
+        writable: bool,
+        owner: object = None,
+    ) -> None:
         self.owner = owner
         self.__array_interface__ = {
             "data": (address, not writable), "shape": shape, "typestr": text, "version": 3,

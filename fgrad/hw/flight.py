@@ -1,0 +1,102 @@
+"""What a device has in flight: submissions that may be running, and failures nobody has seen yet.
+
+A submission is noted before it is made, so that an interrupt in between cannot free what the device
+reads. Whoever looks next hands back what is finished. A failure is raised once: by the fence of its
+work, or by the next `sync` of its device.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fgrad.hw.timeline import Timeline
+
+_KEPT_ERRORS = 1024
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A submission.
+
+    tick    its place on the device's timeline
+    name    of the program
+    error   asked when it is finished: what it failed with
+    finish  called once when it is finished: hands back what the device read
+    """
+
+    tick: int
+    name: str
+    error: Callable[[Flight], Exception | None]
+    finish: Callable[[], None]
+
+
+class InFlight:
+    """The flights of one device in order. Calls that change it are made under the device's lock."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._flights: deque[Flight] = deque()
+        self._errors: dict[int, Exception] = {}
+        self._unseen: list[int] = []  # ticks of failures that nobody was told of
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to wait for, to hand back or to tell."""
+        return bool(self._flights or self._unseen)
+
+    @property
+    def last(self) -> int:
+        """The newest tick in flight; 0 if there is none."""
+        return self._flights[-1].tick if self._flights else 0
+
+    def names(self) -> list[str]:
+        """The programs in flight, oldest first."""
+        return [flight.name for flight in self._flights]
+
+    def begin(self, flight: Flight) -> None:
+        """Note a flight; to be called just before it is submitted."""
+        self._flights.append(flight)
+
+    def cancel(self, flight: Flight) -> None:
+        """Forget a flight that was never submitted."""
+        self._flights.remove(flight)
+
+    def retire(self) -> None:
+        """Hand back what is finished, and keep what failed."""
+        completed = self._timeline.completed()
+        while self._flights and self._flights[0].tick <= completed:
+            flight = self._flights.popleft()
+            error = flight.error(flight)
+            flight.finish()
+            if error is not None:
+                self._errors[flight.tick] = error
+                self._unseen.append(flight.tick)
+                while len(self._errors) > _KEPT_ERRORS:
+                    del self._errors[next(iter(self._errors))]
+
+    def error(self, tick: int) -> Exception | None:
+        """How the work of `tick`, which was retired, failed."""
+        return self._errors.get(tick)
+
+    def mark_seen(self, tick: int) -> None:
+        """The failure of `tick` was raised."""
+        if tick in self._unseen:
+            self._unseen.remove(tick)
+
+    def raise_unseen(self) -> None:
+        """Raise the first failure that nobody has seen; the others are named in a note on it."""
+        ticks, self._unseen = self._unseen, []
+        errors = [self._errors[tick] for tick in ticks if tick in self._errors]
+        if not errors:
+            return
+        for other in errors[1:]:
+            errors[0].add_note(f"also: {type(other).__name__}: {other}")
+        raise errors[0]
+
+    def forget(self) -> list[str]:
+        """Drop all flights without handing anything back; returns their names. For a forked child,
+        where nobody will finish them."""
+        names = self.names()
+        self._flights.clear()
+        return names

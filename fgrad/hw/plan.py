@@ -1,0 +1,230 @@
+"""A program of device calls, put on lanes with the fewest waits.
+
+A lane is one in-order queue of one device. Calls are given in an order that is right when they are
+run one after another; the plan lets lanes run at the same time and waits only where bytes demand
+it: never for what the lane's own order gives, nor for what an earlier wait implies, and a signal is
+sent only where somebody waits for it.
+
+Calls of Host are made by the host between submissions. All other calls of one lane between two of
+them are one batch, which is submitted at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fgrad.hw.command import (
+    Block,
+    Command,
+    Host,
+    Role,
+    Signal,
+    Sym,
+    Wait,
+    accesses,
+    show,
+)
+from fgrad.hw.hazards import Hazards
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One queue of a device."""
+
+    device: str
+    queue: str = "compute"
+
+    def __str__(self) -> str:
+        return f"{self.device}/{self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command and the lane it is for."""
+
+    lane: Lane
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Commands that are submitted to a lane at once."""
+
+    lane: int
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A Python function, called once the signals of `waits` (lane, tick) are there."""
+
+    command: Host
+    waits: tuple[Wait, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to submit, in this order.
+
+    lanes    the lanes, by number
+    steps    batches and calls of the host
+    signals  how often each lane's signal is set in one run: by how much its tick grows
+    """
+
+    lanes: tuple[Lane, ...]
+    steps: tuple[Batch | HostCall, ...]
+    signals: tuple[int, ...]
+
+    def waits(self) -> int:
+        """How many waits there are."""
+        return sum(
+            len(step.waits)
+            if isinstance(step, HostCall)
+            else sum(isinstance(command, Wait) for command in step.commands)
+            for step in self.steps
+        )
+
+    def __str__(self) -> str:
+        lines = []
+        for step in self.steps:
+            if isinstance(step, HostCall):
+                lines.append(f"host: {', '.join(show(wait) for wait in step.waits)}")
+                lines.append(f"    {show(step.command)}")
+            else:
+                lines.append(f"{self.lanes[step.lane]}:")
+                lines += [f"    {show(command)}" for command in step.commands]
+        return "\n".join(lines)
+
+
+_HOST = -1  # the lane of the host itself
+
+
+BATCH_LIMIT = 64  # commands; where one is full, all are submitted: queues are bounded
+
+
+@lru_cache(maxsize=256)
+def plan(calls: tuple[Call, ...], batch_limit: int = BATCH_LIMIT) -> Plan:
+    """The plan of these calls; equal calls give the same object.
+
+    A batch holds at most `batch_limit` commands and the waits and the signal of the last one.
+
+    At its end each device has waited for what other devices do to its memory (all its blocks that
+    are named), so that whoever is queued behind may use it, on the lane of its first call or, if it
+    has none, on its "compute" lane.
+    """
+    return _Planner(calls, batch_limit).plan()
+
+
+class _Planner:
+    """Clocks say what is known where: `known[lane]` is how many calls of each lane are finished
+    when the next call of `lane` begins."""
+
+    def __init__(self, calls: tuple[Call, ...], batch_limit: int) -> None:
+        self.calls = list(calls)
+        self.batch_limit = batch_limit
+        self.lanes: list[Lane] = []
+        self.lane_of: list[int] = []  # of each call
+        self.place: list[int] = []  # of each call in its lane, from 1
+        self.count: dict[int, int] = {_HOST: 0}
+        self.known: dict[int, dict[int, int]] = {_HOST: {}}
+        self.after: list[dict[int, int]] = []  # what is known once this call is finished
+        self.waits: list[list[int]] = []  # the calls that this call waits for
+        self.finals: list[tuple[int, list[int]]] = []  # lane, calls its end waits for
+
+    def plan(self) -> Plan:
+        hazards = Hazards()
+        for number, call in enumerate(self.calls):
+            lane = _HOST if isinstance(call.command, Host) else self._lane(call.lane)
+            self._append(lane, hazards.access(number, *accesses(call.command)))
+        for device, blocks in self._blocks().items():
+            rest = hazards.last(block.span() for block in blocks)
+            own = [i for i, found in enumerate(self.lanes) if found.device == device]
+            if rest:
+                home = own[0] if own else self._lane(Lane(device))
+                needed = self._reduce(home, {i for i in rest if self.lane_of[i] != _HOST})
+                if needed:
+                    self.finals.append((home, needed))
+        return self._write()
+
+    def _lane(self, lane: Lane) -> int:
+        if lane not in self.lanes:
+            self.lanes.append(lane)
+            self.count[len(self.lanes) - 1] = 0
+            # it is first submitted after the calls of the host so far
+            self.known[len(self.lanes) - 1] = {**self.known[_HOST], _HOST: self.count[_HOST]}
+        return self.lanes.index(lane)
+
+    def _blocks(self) -> dict[str, list[Block]]:
+        """The blocks of each device, each once."""
+        found: dict[str, dict[int | Sym, Block]] = {}
+        for call in self.calls:
+            for spans in accesses(call.command):
+                for span in spans:
+                    known = found.setdefault(span.block.device, {})
+                    known.setdefault(span.block.base, span.block)
+        return {device: list(blocks.values()) for device, blocks in found.items()}
+
+    def _append(self, lane: int, dependencies: set[int]) -> None:
+        """Place the next call on `lane`."""
+        self.waits.append(self._reduce(lane, dependencies))
+        self.count[lane] += 1
+        self.lane_of.append(lane)
+        self.place.append(self.count[lane])
+        self.after.append({**self.known[lane], lane: self.count[lane]})
+        if lane == _HOST:  # what is submitted after a call of the host knows what the host knew
+            for other in self.known:
+                self._learn(other, self.after[-1])
+
+    def _reduce(self, lane: int, dependencies: set[int]) -> list[int]:
+        """The fewest of these calls to wait for on `lane`; afterwards it knows them all.
+
+        The newest come first: an older one is often implied by what a newer one had to wait for.
+        """
+        needed = []
+        for call in sorted(dependencies, reverse=True):
+            other = self.lane_of[call]
+            if other != lane and self.known[lane].get(other, 0) < self.place[call]:
+                needed.append(call)
+                self._learn(lane, self.after[call])
+        return needed
+
+    def _learn(self, lane: int, facts: dict[int, int]) -> None:
+        known = self.known[lane]
+        for other, count in facts.items():
+            known[other] = max(known.get(other, 0), count)
+
+    def _write(self) -> Plan:
+        waited = {call for calls in [*self.waits, *(c for _, c in self.finals)] for call in calls}
+        ticks: dict[int, int] = {}
+        signals = [0] * len(self.lanes)
+        steps: list[Batch | HostCall] = []
+        open_batches: dict[int, list[Command]] = {}
+
+        def wait(call: int) -> Wait:
+            lane = self.lane_of[call]
+            return Wait(lane, Sym(Role.TICK, lane, ticks[call]))
+
+        def flush() -> None:
+            steps.extend(Batch(lane, tuple(batch)) for lane, batch in open_batches.items())
+            open_batches.clear()
+
+        for number, call in enumerate(self.calls):
+            lane = self.lane_of[number]
+            waits = [wait(other) for other in self.waits[number] if self.lane_of[other] != _HOST]
+            if isinstance(call.command, Host):
+                flush()
+                steps.append(HostCall(call.command, tuple(waits)))
+                continue
+            batch = open_batches.setdefault(lane, [])
+            batch += [*waits, call.command]
+            if number in waited:
+                signals[lane] += 1
+                ticks[number] = signals[lane]
+                batch.append(Signal(lane, Sym(Role.TICK, lane, signals[lane])))
+            if len(batch) >= self.batch_limit:
+                flush()
+        for lane, calls in self.finals:
+            open_batches.setdefault(lane, []).extend(wait(call) for call in calls)
+        flush()
+        return Plan(tuple(self.lanes), tuple(steps), tuple(signals))
