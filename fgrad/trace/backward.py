@@ -92,6 +92,7 @@ def pull_masked(
         else:
             todo = [_total(contributions)]
         for v, m in todo:
+            _check_linear(u, flags)
             if m is not None and _multiplies_singular(u, linear, asks) and not is_outer(u):
                 j = 0 if flags[0] else 1
                 product = transpose[u.op](u, v, flags)[j]
@@ -103,6 +104,15 @@ def pull_masked(
                         u.src[j], part, mask_of_source(transpose, u, j, m, flags) if masks else None
                     )
     return [_total(apart[w]) if w in apart else None for w in wrt]
+
+
+def _check_linear(u: UOp, flags: list[bool]) -> None:
+    for s, m in zip(u.src, flags, strict=True):
+        if m and not s.dtype.is_inexact:
+            raise NotImplementedError(
+                f"{transpose.name} of {u.op.name}: it depends on the input through a value of "
+                f"dtype {s.dtype}, so it is not linear; take the derivative (vjp) instead"
+            )
 
 
 def _multiplies_singular(u: UOp, linear: set[UOp], asks: Singular) -> bool:
@@ -127,9 +137,8 @@ def _total(contributions: list[Cotangent]) -> Cotangent:
     return total, mask
 
 
-ABSENT, MASKED, PLAIN = range(
-    3
-)  # what is known of a cotangent: an exact zero; zero where its mask is false; nothing
+# what is known of a cotangent: an exact zero; zero where its mask is false; nothing
+ABSENT, MASKED, PLAIN = range(3)
 
 
 def kind_of(c: Cotangent | None) -> int:
@@ -137,10 +146,10 @@ def kind_of(c: Cotangent | None) -> int:
 
 
 class Transposed(NamedTuple):
-    """program.
+    """A transposed program, and what is known of the cotangents it gives.
 
-    (*non-linear params, *cotangents that are there, *their masks) -> (*cotangents of linear params,
-    *masks).
+    `program` maps (*non-linear params, *cotangents that are there, *their masks) to (*cotangents of
+    linear params, *masks).
     """
 
     program: Program

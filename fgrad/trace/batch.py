@@ -104,9 +104,9 @@ def _(u: UOp, src: list[UOp], f: list[bool], at: Batching) -> UOp:
 
 
 def positions(start: UOp, n: int, size: int, step: int) -> UOp:
-    """[*b] -> [*b, size].
+    """start: i64[*b] -> i64[*b, size], the places along an axis.
 
-    The places that a computed start means on an axis of `n` elements, clamped as SHRINK does.
+    Those that a computed start means on an axis of `n` elements, clamped as SHRINK does.
     """
     extent = (size - 1) * step + 1 if size else 0
     inside = minimum(maximum(cast(start, dt.int64), 0), n - extent)

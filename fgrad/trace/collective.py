@@ -47,7 +47,7 @@ def combine(x: UOp, kind: str, axis: Any) -> UOp:
 
 
 def all_to_all(x: UOp, axis: Any, position: int) -> UOp:
-    """Exchange.
+    """Exchange elements between the members.
 
     Element i along `position` goes to member i, and stands there at the number of its sender.
     """

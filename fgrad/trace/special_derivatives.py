@@ -1,7 +1,4 @@
-"""Derivatives that are no single expression.
-
-Products without division, running maxima, trigamma.
-"""
+"""Derivatives that are no single expression: products, running extremes, trigamma."""
 
 from __future__ import annotations
 
@@ -85,9 +82,9 @@ def _there(x: Maybe) -> UOp:
 
 
 def recurrence(factor: UOp, term: UOp, axis: int, reverse: bool, masked: bool) -> UOp:
-    """s[t] = s[t-1] * factor[t] + term[t] along `axis` (where `masked`.
+    """s[t] = s[t-1] * factor[t] + term[t] along `axis`.
 
-    S[t-1] where factor[t] is true, else 0).
+    masked   factor is bool: s[t-1] where it is true, else 0
     """
     fs, ts = to_front(factor, axis), to_front(term, axis)
     s, f, t = [open_param(x.dtype, x.shape[1:], "recur") for x in (ts, fs, ts)]

@@ -127,7 +127,11 @@ def _scan(s: Scan, src: tuple[UOp, ...], wanted: set[int]) -> Members:
             break
         need = more
     carried = [k for k in range(ns) if k in need]
-    ys = [k for k in range(ns, len(outs)) if k in need]
+    first: dict[UOp, int] = {}
+    for k in range(ns, len(outs)):
+        if k in need:
+            first.setdefault(outs[k], k)
+    ys = list(first.values())
     consts = [(p, a) for p, a in consts if p in live]
     xs = [(p, a) for p, a in xs if p in live]
     result: Members = {k: i[k] for k in range(ns) if unchanged[k]}
@@ -140,6 +144,7 @@ def _scan(s: Scan, src: tuple[UOp, ...], wanted: set[int]) -> Members:
         arg = Scan(small, s.length, len(consts), len(carried), len(xs), s.reverse)
         got = gets(uop(Op.SCAN, sources, arg))
         result |= dict(zip((*carried, *ys), got, strict=True))
+        result |= {k: result[first[outs[k]]] for k in need if k >= ns}
     return {k: result[k] for k in sorted(result)}
 
 

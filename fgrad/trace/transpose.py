@@ -193,9 +193,9 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 
 @transpose(Op.UPDATE)
 def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
-    """set: what was overwritten gets nothing, the last writer of a place its cotangent. add.
+    """What was overwritten gets nothing, the last writer of a place its cotangent.
 
-    Both sides all of it.
+    In mode ADD both the old contents and the value get all of it.
     """
     arg: Update = u.arg
     old, value = u.src[:2]

@@ -444,6 +444,19 @@ def test_transpose_of_a_linear_program(rng: Rng) -> None:
         transpose_linear(stage(lambda x: b.mul(x, x), x), (0,))
 
 
+def test_transpose_of_a_permutation(rng: Rng) -> None:
+    key, x, ct = (rng.standard_normal(4) for _ in range(3))
+    program = stage(lambda k, x: b.mul(*gets(uop(Op.SORT, (k, x), 0))), key, x)
+    back = transpose_linear(program, (1,))
+    np.testing.assert_allclose(run(back, key, ct)[0] @ x, run(program, key, x)[0] @ ct)
+
+
+def test_transpose_notices_a_choice_that_depends_on_the_input() -> None:
+    program = stage(lambda x: b.where(b.lt(x, 1), x, b.mul(x, 2.0)), np.ones(2))
+    with pytest.raises(NotImplementedError, match="dtype bool.*not linear"):
+        transpose_linear(program, (0,))
+
+
 def test_transpose_looks_into_custom_functions() -> None:
     def f(x: UOp) -> UOp:
         return call(lambda x: [b.mul(x, 5.0)], "custom_jvp", Thrice, x)[0]

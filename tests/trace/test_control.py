@@ -205,8 +205,9 @@ def test_gradient_of_weights_is_one_contraction_over_time(rng: np.random.Generat
     program = value_and_grad(stage(f, *values))
     scans = [u.arg for u in program.nodes if u.op is Op.SCAN]
     assert len(scans) == 2
-    assert scans[1].carry == 1  # the cotangent of h; both weights' gradients left the loop
-    assert contractions(program) == 2 + 1 + 3  # forward, dh inside; dw, du, dxs outside
+    assert [len(s.body.outs) for s in scans] == [3, 2]  # h twice; its cotangent, and that of z
+    assert [contractions(s.body) for s in scans] == [1, 1]  # h @ w and its transpose
+    assert contractions(program) == 2 + 4  # outside, over all steps: xs @ u; dw, du, dxs
     check(f, *values, rng=rng, order=1, mapped=False)
 
 
