@@ -85,6 +85,11 @@ def array(
     return out
 
 
+def listed(x: Any) -> Tracer:
+    """`lift`, for arguments that may also be (nested) lists."""
+    return lift(array(x) if isinstance(x, list | tuple) else x)
+
+
 @public(static=("shape",))
 def _reshaped(x: ArrayLike, shape: tuple[int, ...]) -> Array:
     t = lift(x)

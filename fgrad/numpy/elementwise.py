@@ -212,7 +212,7 @@ def power(x1: ArrayLike, x2: ArrayLike) -> Array:
     >>> power(array([1., 2.]), 3)
     Array([1., 8.], dtype=float32)
     """
-    if isinstance(x2, float) and x2.is_integer() and lift_dtype(x1).is_inexact:
+    if type(x2) is float and x2.is_integer() and lift_dtype(x1).is_inexact:
         x2 = int(x2) if -STATIC_EXPONENT <= x2 <= STATIC_EXPONENT else x2
     if isinstance(x2, int) and not isinstance(x2, bool):
         if x2 < 0 and not lift_dtype(x1).is_inexact:

@@ -14,6 +14,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import (
     axis_of, broadcast, common, from_host, host, is_traced, lift, public, truth,
 )  # fmt: skip
+from fgrad.numpy.creation import listed
 from fgrad.numpy.elementwise import has_nan, less_complex
 from fgrad.numpy.reductions import prefix
 from fgrad.trace.arraylike import Array
@@ -159,7 +160,7 @@ def searchsorted(
     """int64: where the elements of v belong in the sorted vector `a`, before equal ones ("left") or after ("right")."""
     if side not in ("left", "right"):
         raise ValueError(f'searchsorted: side must be "left" or "right", got {side!r}')
-    (x, y), _, _ = promoted(a, v)
+    (x, y), _, _ = promoted(listed(a), listed(v))
     if x.ndim != 1:
         raise note_user_line(ShapeError(f"searchsorted: a must be a vector, got shape {x.shape}"))
     if sorter is not None:
@@ -170,14 +171,14 @@ def searchsorted(
 @public(static=("right", "method"))
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """int64: the bin that every element falls in; bins ascend or descend, `right` includes their right edge."""
-    (v, edges), _, _ = promoted(x, bins)
+    (v, edges), _, _ = promoted(x, listed(bins))
     if edges.ndim != 1:
         raise note_user_line(ShapeError(f"digitize: bins must be a vector, got shape {edges.shape}"))
     n = edges.size
     if not n:
         return Tracer(build.const(0, dt.int64, v.shape))
     up = count_before(edges, v, not right)
-    down = build.sub(build.const_like(n, up), count_before(build.flip(edges, (0,)), v, right))
+    down = build.sub(build.const_like(n, up), count_before(build.flip(edges, (0,)), v, not right))
     first, last = (build.reshape(build.slice_axis(edges, 0, k, k + 1), ()) for k in (0, n - 1))
     return Tracer(build.where(build.broadcast_to(_before(last, first), v.shape), down, up))
 
@@ -454,7 +455,7 @@ def unique_values(x: ArrayLike, *, size: int | None = None, fill_value: Any = No
 
 @public(static=("invert",))
 def _isin(element: ArrayLike, test_elements: ArrayLike, invert: bool) -> Array:
-    (x, tests), _, _ = promoted(element, test_elements)
+    (x, tests), _, _ = promoted(listed(element), listed(test_elements))
     flat = build.reshape(tests, (tests.size,))
     if not tests.size:
         return Tracer(build.const(invert, dt.bool_, x.shape))
@@ -469,7 +470,7 @@ def isin(
     method: str = "auto",
 ) -> Array:  # fmt: skip
     """Whether every element of the first array occurs in the second."""
-    return _isin(element, np.asarray(test_elements) if isinstance(test_elements, list | tuple) else test_elements, invert)
+    return _isin(element, test_elements, invert)
 
 
 in1d = isin

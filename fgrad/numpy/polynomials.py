@@ -1,0 +1,253 @@
+"""Polynomials as vectors of coefficients (highest power first), and interpolation on a line."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.numpy.common import axis_of, from_host, host, lift, need, public
+from fgrad.numpy.creation import listed
+from fgrad.numpy.products import convolve
+from fgrad.numpy.reductions import prefix
+from fgrad.numpy.sorting import count_before
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
+
+__all__ = [
+    "interp", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
+    "unwrap",
+]  # fmt: skip
+
+
+def _coefficients(name: str, p: Any) -> Tracer:
+    t = listed(p)
+    if t.ndim > 1:
+        raise note_user_line(ShapeError(f"{name}: coefficients are a vector, got shape {t.shape}"))
+    return Tracer(build.reshape(t.node, (t.size,)), t.weak)
+
+
+@public(static=("unroll",))
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
+    """p[0] * x**(n-1) + .. + p[n-1], by Horner's rule.
+
+    >>> polyval(array([1., 0., 2.]), 3.)
+    Array(11., dtype=float32)
+    """
+    (c, v), _, weak = promoted(_coefficients("polyval", p), listed(x))
+    out = build.zeros_like(v)
+    for k in range(c.size):
+        term = build.broadcast_to(build.reshape(build.slice_axis(c, 0, k, k + 1), ()), v.shape)
+        out = term if k == 0 else build.add(build.mul(out, v), term)
+    return Tracer(out, weak)
+
+
+def _aligned(name: str, a1: Any, a2: Any) -> tuple[UOp, UOp, bool]:
+    (x, y), _, weak = promoted(_coefficients(name, a1), _coefficients(name, a2))
+    n = max(x.size, y.size)
+    return build.pad(x, [(n - x.size, 0, 0)]), build.pad(y, [(n - y.size, 0, 0)]), weak
+
+
+@public()
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials."""
+    x, y, weak = _aligned("polyadd", a1, a2)
+    return Tracer(build.add(x, y), weak)
+
+
+@public()
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials."""
+    x, y, weak = _aligned("polysub", a1, a2)
+    return Tracer(build.sub(x, y), weak)
+
+
+@public(static=("trim_leading_zeros",))
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials."""
+    if trim_leading_zeros:
+        raise NotImplementedError("polymul: the number of leading zeros depends on values; use trim_zeros on concrete arrays")
+    return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2), "full")
+
+
+@public(static=("trim_leading_zeros",))
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """(quotient, remainder) of two polynomials; v[0] must not be zero."""
+    if trim_leading_zeros:
+        raise NotImplementedError("polydiv: the number of leading zeros depends on values; use trim_zeros on concrete arrays")
+    (x, y), dtype, weak = promoted(_coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float())
+    n, m = x.size, y.size
+    if n < m:
+        return Tracer(build.const(0, dtype, (1,))), Tracer(x, weak)
+    lead = build.reshape(build.slice_axis(y, 0, 0, 1), ())
+    quotient = []
+    for k in range(n - m + 1):
+        c = build.div(build.reshape(build.slice_axis(x, 0, k, k + 1), ()), lead)
+        quotient.append(build.reshape(c, (1,)))
+        step = build.mul(build.broadcast_to(c, (m,)), y)
+        x = build.sub(x, build.pad(step, [(k, n - m - k, 0)]))
+    rest = build.slice_axis(x, 0, n - m + 1, n) if m > 1 else build.slice_axis(x, 0, n - 1, n)
+    return Tracer(build.concatenate(quotient, 0), weak), Tracer(rest, weak)
+
+
+@public(static=("m",))
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The coefficients of the m-th derivative."""
+    if m < 0:
+        raise note_user_line(ValueError(f"polyder: m must not be negative, got {m}"))
+    t = _coefficients("polyder", p)
+    x = t.node
+    for _ in range(m):
+        n = x.size
+        power = build.cast(build.sub(build.const(n - 1, dt.int64, (max(n - 1, 0),)), build.iota(max(n - 1, 0))), x.dtype)
+        x = build.mul(build.slice_axis(x, 0, 0, max(n - 1, 0)), power)
+    return Tracer(x, t.weak)
+
+
+@public(static=("m",))
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+    """The coefficients of the m-th integral; k are the constants of integration (0)."""
+    if m < 0:
+        raise note_user_line(ValueError(f"polyint: m must not be negative, got {m}"))
+    (x,), dtype, weak = promoted(_coefficients("polyint", p), least=dt.default_float())
+    given = _coefficients("polyint", 0 if k is None else k).node
+    constants = build.broadcast_to(given if given.size != 1 else build.reshape(given, ()), (m,))
+    for step in range(m):
+        n = x.size
+        power = build.cast(build.sub(build.const(n, dt.int64, (n,)), build.iota(n)), dtype)
+        last = build.cast(build.slice_axis(constants, 0, step, step + 1), dtype)
+        x = build.concatenate([build.div(x, power), last], 0)
+    return Tracer(x, weak)
+
+
+@public()
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The coefficients of the polynomial with these zeros."""
+    (z,), dtype, weak = promoted(listed(seq_of_zeros), least=dt.default_float())
+    if z.ndim != 1:
+        raise NotImplementedError("poly of a matrix needs its eigenvalues; give the zeros as a vector")
+    out = build.const(1, dtype, (1,))
+    for k in range(z.size):
+        zero = build.broadcast_to(build.slice_axis(z, 0, k, k + 1), out.shape)
+        out = build.sub(build.pad(out, [(0, 1, 0)]), build.pad(build.mul(out, zero), [(1, 0, 0)]))
+    return Tracer(out, weak)
+
+
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    """The complex zeros of a polynomial, of concrete coefficients."""
+    data = host(p, "roots", "its number of leading zeros depends on values, and eigenvalues are computed on the host")
+    kind = dt.to_dtype(data.dtype)
+    out = np.roots(data)
+    return from_host(out.astype(dt.complex_of(kind if kind.is_inexact else dt.default_float()).np))
+
+
+def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see numpy.polyfit)."""
+    instead = "use fgrad.numpy.vander and a solver"
+    data = [host(v, "polyfit", instead) for v in (x, y)]
+    found = np.polyfit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov)
+    kind = promoted(*data, least=dt.default_float())[1].np
+
+    def back(v: Any) -> Any:
+        return from_host(v.astype(kind)) if isinstance(v, np.ndarray) and v.dtype.kind == "f" else v
+
+    return tuple([back(v) for v in found]) if isinstance(found, tuple) else back(found)
+
+
+# ---- on a line
+@public(static=("left", "right"))
+def _interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, period: ArrayLike | None, left: Any, right: Any,
+            ends: Any) -> Array:  # fmt: skip
+    (at, points, values), dtype, weak = promoted(listed(x), listed(xp), listed(fp), least=dt.default_float())
+    need(not points.dtype.is_complex or values.dtype.is_complex, "interp", "the points must be real")
+    if points.ndim != 1 or values.shape != points.shape or not points.size:
+        raise note_user_line(
+            ShapeError(f"interp: xp and fp are vectors of one size, got shapes {points.shape} and {values.shape}")
+        )
+    real = dt.real_of(dtype)
+    at, points = ((build.real(v) if v.dtype.is_complex else v) for v in (at, points))
+    n = points.size
+    if period is not None:
+        span = build.cast(lift(period).node, real)
+        span = build.abs_(span)
+        at, points = (build.mod(v, build.broadcast_to(span, v.shape)) for v in (at, points))
+        points, order = _sorted_pair(points)
+        values = build.gather(values, order)
+
+        def edge(v: UOp, k: int) -> UOp:
+            return build.slice_axis(v, 0, k, k + 1)
+
+        points = build.concatenate([build.sub(edge(points, n - 1), build.reshape(span, (1,))), points,
+                                    build.add(edge(points, 0), build.reshape(span, (1,)))], 0)  # fmt: skip
+        values = build.concatenate([edge(values, n - 1), values, edge(values, 0)], 0)
+        n += 2
+    i = build.maximum(build.minimum(count_before(points, at, True), n - 1), 1 if n > 1 else 0)
+    before = build.maximum(build.sub(i, 1), 0)
+    x0, x1, f0, f1 = (build.gather(v, k) for v in (points, values) for k in (before, i))
+    width = build.sub(x1, x0)
+    flat = build.eq(width, 0)
+    part = build.div(build.sub(at, x0), build.where(flat, build.const_like(1, width), width))
+    part = build.where(flat, build.zeros_like(part), part)
+    out = build.add(f0, build.mul(build.sub(f1, f0), build.cast(part, f0.dtype)))
+    first, last = (build.broadcast_to(build.reshape(build.slice_axis(points, 0, k, k + 1), ()), at.shape) for k in (0, n - 1))
+    if period is None:
+        low, high = (build.broadcast_to(build.reshape(build.slice_axis(values, 0, k, k + 1), ()), at.shape) for k in (0, n - 1))
+        extrapolate = [e == "extrapolate" for e in (left, right)]
+        low, high = (build.broadcast_to(build.cast(lift(e).node, dtype), at.shape) if e is not None else v
+                     for e, v in zip(ends, (low, high), strict=True))  # fmt: skip
+        out = out if extrapolate[0] else build.where(build.lt(at, first), low, out)
+        out = out if extrapolate[1] else build.where(build.lt(last, at), high, out)
+    return Tracer(out, weak)
+
+
+def _sorted_pair(points: UOp) -> tuple[UOp, UOp]:
+    from_sort = uop(Op.SORT, (points, build.iota(points.size)), 0)
+    return uop(Op.GET, (from_sort,), 0), uop(Op.GET, (from_sort,), 1)
+
+
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: ArrayLike | None = None
+) -> Array:
+    """The piecewise linear function through the points (xp ascending, fp), at x.
+
+    left, right   what it is beyond the ends: fp's end by default, a number, or "extrapolate"
+    period        the function repeats with that period (xp then need not ascend)
+    """
+    words = [e if isinstance(e, str) else None for e in (left, right)]
+    if any(w not in (None, "extrapolate") for w in words):
+        raise note_user_line(ArgumentError(f'interp: left and right are numbers or "extrapolate", got {left!r} and {right!r}'))
+    ends = [None if isinstance(e, str) else e for e in (left, right)]
+    return _interp(x, xp, fp, period, words[0], words[1], ends)
+
+
+@public(static=("axis",))
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 6.283185307179586) -> Array:
+    """Angles (or values modulo `period`) with multiples of the period added so that jumps stay below half of it."""
+    (x, span), dtype, weak = promoted(p, period)
+    need(not dtype.is_complex, "unwrap", "it takes real numbers")
+    i = axis_of(axis, x.ndim, "unwrap")
+    n = x.shape[i]
+    if n < 2:
+        return Tracer(x, weak)
+    high, low = build.slice_axis(x, i, 1, n), build.slice_axis(x, i, 0, n - 1)
+    jump = build.sub(high, low)
+    whole = build.broadcast_to(span, jump.shape)
+    if dtype.is_float:
+        half = build.div(whole, 2)
+        below = build.neg(half)
+    else:
+        half = build.idiv(whole, 2)
+        below = build.neg(half)
+    wrapped = build.add(build.mod(build.sub(jump, below), whole), below)
+    at_half = build.and_(build.eq(wrapped, below), build.lt(build.zeros_like(jump), jump))
+    wrapped = build.where(at_half, half, wrapped)
+    correction = build.sub(wrapped, jump)
+    limit = half if discont is None else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
+    small = build.lt(build.abs_(jump), limit)
+    correction = build.where(small, build.zeros_like(correction), correction)
+    moved = build.add(high, prefix(correction, i, Op.ADD))
+    return Tracer(build.concatenate([build.slice_axis(x, i, 0, 1), moved], i), weak)
