@@ -51,8 +51,9 @@ class _Functions:
     def __init__(self, w: Writer, form: Form) -> None:
         name, plan = w.kernel.name, form.plan
         self.descriptor = _descriptor(w, form)
-        self.epilogue = _epilogue(w, form, f"{name}_epilogue")
-        self.pack_a = self.pack_b = self.line = "null"
+        self.epilogue = self.pack_a = self.pack_b = self.line = "null"
+        if not plan.all_straight:
+            self.epilogue = _epilogue(w, form, f"{name}_epilogue")
         if plan.vector_form:
             if plan.line_at is not None:
                 self.line = _line(w, form, f"{name}_line")

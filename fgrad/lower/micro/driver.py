@@ -56,7 +56,9 @@ class D(IntEnum):
     AT_BLOCK = 26
     LDC = 27  # row stride of the output if full tiles go straight into it; 0: to the epilogue
     FUNCTION = 28  # slot of dot or axpy (gemv)
-    WIDE = 29  # column panels that one call of FUNCTION covers (gemv)
+    FULL_M = 29  # row panels whose tile kernel writes just the rows there are
+    FULL_N = 30  # column panels that are full
+    WIDE = 31  # column panels that one call of FUNCTION covers (gemv)
 
 
 WORDS = len(D)
@@ -156,13 +158,12 @@ def gemm() -> str:
     tile_size = f.mul(rows, width)
     in_place, shared = f.equal(b_mode, Pack.IN_PLACE), f.equal(b_mode, Pack.SHARED)
     straight = f.value(f"icmp ne i64 {ldc}, 0")
+    full_m, full_n = f.word(D.FULL_M), f.word(D.FULL_N)
     end_m = f.sub(panels_m, 1)
 
     def full(p: Value, j: Value) -> str:
         """Whether the tile lies wholly inside C and may go straight there."""
-        fits_m = f.value(f"icmp sle i64 {f.mul(f.add(p, 1), rows)}, {m}")
-        fits_n = f.value(f"icmp sle i64 {f.mul(f.add(j, 1), width)}, {n}")
-        return f.both(straight, f.both(fits_m, fits_n))
+        return f.both(straight, f.both(f.less(p, full_m), f.less(j, full_n)))
 
     def tile_at(p: Value, j: Value) -> str:
         number = f.add(f.mul(f.sub(p, p0), pn), f.sub(j, j0))
@@ -187,8 +188,7 @@ def gemm() -> str:
         f.each(p0, p1, pack_a)
 
         def column(j: str) -> None:
-            whole = f.value(f"icmp sle i64 {f.mul(f.add(j, 1), width)}, {n}")
-            here = f.both(in_place, whole)
+            here = f.both(in_place, f.less(j, full_n))
             packed_now = f.value(f"or i1 {here}, {shared}")
 
             def pack_b() -> None:

@@ -54,7 +54,7 @@ class Machine:
     def rows(self) -> tuple[int, ...]:
         """Heights a tile may have, tallest first; two vectors of accumulators a row must leave
         registers for B."""
-        return (14, 12, 8, 4, 2, 1) if self.vector == 64 else (6, 4, 2, 1)
+        return (14, 12, 10, 8, 6, 4, 2, 1) if self.vector == 64 else (6, 4, 3, 2, 1)
 
     def height(self, size: int) -> int:
         """Elements of one step of a packed A panel: at least the tallest tile, whole vectors."""
@@ -65,12 +65,18 @@ class Machine:
         """Columns of a tile of `vectors` vectors."""
         return vectors * self.lanes(size)
 
-    def choose_rows(self, m: int) -> int:
-        """The height with the least padding of `m` rows; small tiles count as slower."""
-        best, best_cost = 1, float("inf")
+    def choose_rows(self, m: int, vectors: int) -> tuple[int, int]:
+        """(height of the tiles, height of the last one) that take least time for `m` rows.
+
+        A step of a tile takes a cycle for each vector of sums, four at least (the latency of an
+        addition), and one for its loads.
+        """
+        best, best_cost = (1, 1), float("inf")
         for rows in self.rows:
-            speed = min(1.0, 0.35 + 0.65 * (rows / self.rows[0]) ** 0.5)
-            cost = -(-m // rows) * rows / speed
-            if cost < best_cost * 0.999:
-                best, best_cost = rows, cost
+            panels = -(-m // rows)
+            last = min(r for r in self.rows if r >= m - (panels - 1) * rows)
+            steps = [max(r * vectors, 4) + 1 for r in (rows, last)]
+            cost = (panels - 1) * steps[0] + steps[1] + 0.5 * (last != rows)
+            if cost < best_cost:
+                best, best_cost = (rows, last), cost
         return best

@@ -80,6 +80,16 @@ class Plan:
         """Whether all of k is one block (then a generated pack function may rely on k0 = 0)."""
         return self.words[D.BLOCKS] <= 1
 
+    @property
+    def all_straight(self) -> bool:
+        """Whether every tile goes straight into the output, so that no epilogue is called."""
+        w = self.words
+        return (
+            not self.vector_form
+            and (w[D.LDC] > 0 and w[D.FULL_M] == w[D.PANELS_M])
+            and (w[D.FULL_N] == w[D.PANELS_N])
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
@@ -118,17 +128,15 @@ def make_plan(
     panels_n = -(-n // width)
     words = [0] * WORDS
     words[D.SIZE], words[D.M], words[D.N], words[D.K] = size, m, n, k
-    words[D.WIDTH], words[D.PANELS_N] = width, panels_n
+    words[D.WIDTH], words[D.PANELS_N], words[D.FULL_N] = width, panels_n, n // width
     words[D.B_COLUMN], words[D.B_STEP] = b.outer, b.step
     words[D.A_ROW], words[D.A_STEP] = a.outer, a.step
     common = {"batch": batch, "vectors": vectors, "width": width, "columns": n}
     if m == 1 and b.mode in (Pack.ALONG, Pack.ACROSS):
         return _vector_plan(machine, element, words, a, b, k, common)
 
-    rows = machine.choose_rows(m)
+    rows, last = machine.choose_rows(m, vectors)
     panels_m = -(-m // rows)
-    tail = m - (panels_m - 1) * rows
-    last = min(r for r in machine.rows if r >= tail)
     blocks = 1 if k <= ONE_BLOCK else -(-k // BLOCK)
     kc = _round(-(-k // blocks), max(16, lanes))
     blocks = -(-k // kc)
@@ -166,6 +174,7 @@ def make_plan(
     words[D.A_MODE], words[D.B_MODE], words[D.PACK] = a_mode, b_mode, pack_slot("along", size)
     words[D.PM], words[D.PN], words[D.UNITS_N] = pm, pn, units_n
     words[D.PANELS_M], words[D.LDC] = panels_m, ldc
+    words[D.FULL_M] = panels_m if last == m - (panels_m - 1) * rows else panels_m - 1
     tiles = {Micro("tile", 0, element, r, vectors, by_rows) for r in (rows, last)}
     micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
     return Plan(
