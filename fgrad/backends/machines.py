@@ -1,22 +1,26 @@
-"""All machines that fgrad ships, imported so that they register themselves by name."""
+"""The machines that fgrad ships, by name. A machine's module, and lowering with it, is imported when it is first opened."""
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
-from fgrad.backends import reference_device as reference_device
-from fgrad.backends.null import device as null_device
-from fgrad.backends.python import device as python_device
-from fgrad.errors import DeviceMissingError
 from fgrad.hw.device import register_device
 
-try:
-    from fgrad.backends.cpu import device as cpu_device
-except DeviceMissingError as e:  # no POSIX system: the interpreting devices still work
-    _reason = str(e)
+MACHINES = {
+    "cpu": ("fgrad.backends.cpu.device", "CpuDevice"),
+    "null": ("fgrad.backends.null.device", "NullDevice"),
+    "python": ("fgrad.backends.python.device", "PythonDevice"),
+    "reference": ("fgrad.backends.reference_device", "ReferenceDevice"),
+}
 
-    def _missing(index: int) -> NoReturn:
-        raise DeviceMissingError(_reason)
 
-    register_device("cpu", _missing)
+def _maker(module: str, name: str) -> Callable[[int], Any]:
+    def make(index: int) -> Any:
+        return getattr(import_module(module), name)(index)
 
-__all__ = ["cpu_device", "null_device", "python_device", "reference_device"]
+    return make
+
+
+for _kind, (_module, _name) in MACHINES.items():
+    register_device(_kind, _maker(_module, _name))

@@ -22,8 +22,8 @@ from fgrad.run.array import DeviceArray, Gone, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref
-from fgrad.trace.stage import Stage, check_leaks, lift_buffers
-from fgrad.trace.staging import trace
+from fgrad.trace.stage import Stage, check_leaks, lift_buffers, origins
+from fgrad.trace.staging import argument_names, trace
 from fgrad.trace.tracer import Tracer, is_scalar
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -142,8 +142,9 @@ class Dispatcher:
                 out.append(from_host(np.asarray(x)) if isinstance(x, np.complex128) else x)
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
-                    f"{tree.path_of(in_tree, i, 'arguments')} of {self.name} is a tracer ({x.aval}) of a trace that has "
-                    "ended; return the value from the traced function instead of storing it outside"
+                    f"{tree.path_of(in_tree, i, 'arguments')} of {self.name} is a tracer ({x.aval}) made from "
+                    f"{origins([x.as_node()])}, whose trace has ended; return the value from the traced function instead of "
+                    "storing it outside"
                 )
             elif isinstance(x, DeviceArray):
                 out.append(x)
@@ -203,8 +204,10 @@ class Dispatcher:
 
         run.__name__ = self.name
         inner = [a for i, a in enumerate(avals) if i not in proxies]
+        names = [n for i, n in enumerate(argument_names(fun, in_tree)) if i not in proxies]
         with paused_gc():
-            traced = trace(run, tree.structure((tuple(range(len(inner))), {})), inner, Stage(f"jit({self.name})"))
+            flat = tree.structure((tuple(range(len(inner))), {}))
+            traced = trace(run, flat, inner, Stage(f"jit({self.name})"), names)
             outs = [*traced.outs, *[f for _, f in traced.finals]]
             buffers, program = lift_buffers((*traced.params, *traced.entries), outs)
             check_leaks(program.outs, self.name)

@@ -14,7 +14,7 @@ import numpy as np
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref, version_in
 from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing, stages
-from fgrad.trace.staging import trace
+from fgrad.trace.staging import argument_names, trace
 from fgrad.trace.tracer import Tracer, is_arraylike, is_scalar, lift
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, paused_gc
@@ -72,7 +72,7 @@ def close_over(
     nodes = [t.node for t in operands]
     avals = [t.aval for t in operands] if avals is None else list(avals)
     with paused_gc():
-        traced = trace(fun, in_tree, avals, stage, stands_for=nodes)
+        traced = trace(fun, in_tree, avals, stage, argument_names(fun, in_tree), nodes)
         captured, program = closure((*traced.params, *traced.entries), [*traced.outs, *[f for _, f in traced.finals]])
         check_leaks(captured, stage.what)
         first = len(captured) + len(traced.params)

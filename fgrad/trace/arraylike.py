@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ConcretizationError, note_user_line
+from fgrad.errors import ConcretizationError, LeakedTracerError, note_user_line
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp
 
@@ -115,12 +115,19 @@ class Array:
         return str(self)
 
 
-def refuse_value(what: str, aval: Aval, stage: str) -> ConcretizationError:
-    """The error for a tracer that was asked for its value inside `stage`."""
+def refuse_value(aval: Aval, waiting: list[str], origins: str) -> Exception:
+    """The error for a tracer that was asked for its value: it depends on `origins`, and the stages `waiting` are open."""
+    if not waiting:
+        return note_user_line(
+            LeakedTracerError(
+                f"a traced value ({aval}, made from {origins}) was asked for its value after its trace had ended; return it "
+                "from the function instead of storing it outside"
+            )
+        )
     return note_user_line(
         ConcretizationError(
-            f"a traced value ({aval}) was asked for its value by {what} inside {stage}, where it has none yet; use "
-            "fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the argument static "
-            "(static_argnums) if it is a Python value, or move this code out of the transformed function"
+            f"a traced value ({aval}) was asked for its value inside {waiting[-1]}, where it has none yet: it depends on "
+            f"{origins}. Use fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the argument "
+            "static (static_argnums) if it is a Python value, or move this code out of the transformed function"
         )
     )

@@ -101,6 +101,13 @@ def open_params_below(roots: Sequence[UOp]) -> list[UOp]:
     return [u for u in toposort(roots, 1) if u.op is Op.PARAM]
 
 
+def origins(roots: Sequence[UOp]) -> str:
+    """Which arguments `roots` depend on, in words."""
+    names = [p.arg[0][2] for p in open_params_below(roots)]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return shown or "constants only"
+
+
 def check_leaks(roots: Sequence[UOp], what: str) -> None:
     """Raise LeakedTracerError when `roots` depend on a PARAM of a stage that is closed."""
     if all(r.born < 1 for r in roots):
@@ -109,8 +116,8 @@ def check_leaks(roots: Sequence[UOp], what: str) -> None:
     for p in open_params_below(roots):
         if p not in alive:
             raise LeakedTracerError(
-                f"{what} uses a tracer ({p.dtype}{list(p.shape)}, argument {p.arg[0][2]!r}) of a function whose trace has "
-                "ended; return the value from that function instead of storing it outside"
+                f"{what} uses a tracer made from {p.arg[0][2]} ({p.dtype}{list(p.shape)}), whose trace has ended; return "
+                "the value from that function instead of storing it outside"
             )
 
 

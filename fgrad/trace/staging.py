@@ -1,6 +1,7 @@
 """Run a function once on tracers and collect what it returns."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,25 @@ def function_name(fun: Callable[..., Any]) -> str:
     return str(getattr(inner, "__name__", type(fun).__name__))
 
 
+def argument_names(fun: Callable[..., Any], in_tree: tree.TreeDef) -> list[str]:
+    """How a user would write each leaf of (args, kwargs) of `fun`: `w`, `params['w'][0]`."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = []
+    for accessor in in_tree.accessors():
+        which, key, *rest = accessor
+        if which.entry == 0:  # (args, kwargs)
+            at = key.entry
+            root = positional[at] if at < len(positional) else f"args[{at}]"
+        else:
+            root = str(key.entry)
+        names.append(root + "".join(step.codify("") for step in rest))
+    return names
+
+
 def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
     """The leaves of what a function returned, as tracers. Raises TypeError naming the path of a leaf that is no array."""
     leaves, spec = tree.flatten(out)
@@ -66,7 +86,8 @@ def trace(
     """
     with paused_gc():
         params = [
-            open_param(a.dtype, a.shape, names[i] if i < len(names) else f"arg{i}") for i, a in enumerate(avals)
+            open_param(a.dtype, a.shape, f"{names[i] if i < len(names) else f'argument {i}'} of {stage.what}")
+            for i, a in enumerate(avals)
         ]
         stage.params.extend(params)
         if stage.concrete is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fgrad.errors import ConcretizationError, TracerArrayConversionError
 from fgrad.trace.arraylike import Array, refuse_value
-from fgrad.trace.stage import concrete_value, execute, hooks, stages
+from fgrad.trace.stage import concrete_value, execute, hooks, origins, stages
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -37,8 +37,7 @@ class Tracer(Array):
     def concrete(self) -> Any:
         known = concrete_value([self.node])
         if known is None:
-            waiting = [s.what for s in stages() if s.concrete is None]
-            raise refuse_value("Python", self.aval, waiting[-1] if waiting else "a trace that has ended")
+            raise refuse_value(self.aval, [s.what for s in stages() if s.concrete is None], origins([self.node]))
         return np.asarray(execute(known)[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
