@@ -170,7 +170,8 @@ class _Check:
     # ---- words
     def at(self, u: UOp) -> str:
         line = self.lines.get(u)
-        return f"{u.op.name} {aval_text(u)}{f' ({line})' if line else ''}"
+        shown = u.src[1] if u.op is Op.STORE else u
+        return f"the {u.op.name} of {aval_text(shown)}{f' ({line})' if line else ''}"
 
 
 class _Near:
