@@ -164,6 +164,15 @@ from fgrad.lax.slices import dynamic_update_slice_in_dim as dynamic_update_slice
 from fgrad.lax.slices import index_in_dim as index_in_dim
 from fgrad.lax.slices import slice as slice
 from fgrad.lax.slices import slice_in_dim as slice_in_dim
+from fgrad.lax.special import bessel_i0e as bessel_i0e
+from fgrad.lax.special import bessel_i1e as bessel_i1e
+from fgrad.lax.special import betainc as betainc
+from fgrad.lax.special import igamma as igamma
+from fgrad.lax.special import igamma_grad_a as igamma_grad_a
+from fgrad.lax.special import igammac as igammac
+from fgrad.lax.special import polygamma as polygamma
+from fgrad.lax.special import random_gamma_grad as random_gamma_grad
+from fgrad.lax.special import zeta as zeta
 from fgrad.lax.windows import padtype_to_pads as padtype_to_pads
 from fgrad.lax.windows import reduce_window as reduce_window
 
@@ -172,26 +181,28 @@ __all__ = [
     "GatherScatterMode", "Precision", "RoundingMethod", "ScatterDimensionNumbers", "abs",
     "acos", "acosh", "add", "all_gather", "all_to_all", "approx_max_k", "approx_min_k",
     "argmax", "argmin", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh",
-    "axis_index", "axis_size", "batch_matmul", "bitcast_convert_type", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim",
-    "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp", "clz",
-    "collapse", "complex", "concatenate", "cond", "conj", "conv", "conv_dimension_numbers",
-    "conv_general_dilated", "conv_general_dilated_patches", "conv_transpose",
-    "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumlogsumexp",
-    "cummax", "cummin", "cumprod", "cumsum", "custom_linear_solve", "custom_root", "digamma",
-    "div", "dot", "dot_general", "dynamic_index_in_dim", "dynamic_slice",
-    "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice",
-    "dynamic_update_slice_in_dim", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expand_dims",
-    "expm1", "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "imag",
+    "axis_index", "axis_size", "batch_matmul", "bessel_i0e", "bessel_i1e", "betainc",
+    "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank",
+    "broadcasted_iota", "cbrt", "ceil", "clamp", "clz", "collapse", "complex", "concatenate",
+    "cond", "conj", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding",
+    "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin", "cumprod",
+    "cumsum", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general",
+    "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "floor", "fori_loop",
+    "full", "full_like", "gather", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "imag",
     "index_in_dim", "index_take", "integer_pow", "iota", "is_finite", "le", "lgamma", "log",
     "log1p", "logistic", "lt", "map", "max", "min", "mul", "ne", "neg", "nextafter", "pad",
-    "padtype_to_pads", "pmax", "pmean", "pmin", "population_count", "pow", "ppermute",
-    "pshuffle", "psum", "psum_scatter", "pswapaxes", "real", "reciprocal", "reduce",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_precision", "reduce_prod",
-    "reduce_sum", "reduce_window", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt",
-    "scan", "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul",
-    "scatter_sub", "select", "select_n", "shift_left", "shift_right_arithmetic",
-    "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sort",
-    "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch",
-    "tan", "tanh", "tile", "top_k", "transpose", "while_loop",
+    "padtype_to_pads", "pmax", "pmean", "pmin", "polygamma", "population_count", "pow",
+    "ppermute", "pshuffle", "psum", "psum_scatter", "pswapaxes", "random_gamma_grad", "real",
+    "reciprocal", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window", "reduce_xor", "rem",
+    "reshape", "rev", "round", "rsqrt", "scan", "scatter", "scatter_add", "scatter_max",
+    "scatter_min", "scatter_mul", "scatter_sub", "select", "select_n", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice",
+    "slice_in_dim", "sort", "sort_key_val", "split", "sqrt", "square", "squeeze",
+    "stop_gradient", "sub", "switch", "tan", "tanh", "tile", "top_k", "transpose", "while_loop",
+    "zeta",
 ]  # fmt: skip

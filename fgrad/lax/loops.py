@@ -11,7 +11,15 @@ import numpy as np
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.lax.branches import cond
 from fgrad.lax.staging import (
-    Function, as_one_program, close_together, current, fits, mismatch, refs_of, tracers, wider,
+    Function,
+    as_one_program,
+    close_together,
+    current,
+    fits,
+    mismatch,
+    refs_of,
+    tracers,
+    wider,
 )  # fmt: skip
 from fgrad.trace import tree
 from fgrad.trace.apply import operand

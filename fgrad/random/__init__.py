@@ -31,13 +31,29 @@ from fgrad.random.keys import key as key
 from fgrad.random.keys import key_data as key_data
 from fgrad.random.keys import key_impl as key_impl
 from fgrad.random.keys import wrap_key_data as wrap_key_data
+from fgrad.random.rejection import ball as ball
+from fgrad.random.rejection import beta as beta
+from fgrad.random.rejection import binomial as binomial
+from fgrad.random.rejection import chisquare as chisquare
+from fgrad.random.rejection import dirichlet as dirichlet
+from fgrad.random.rejection import f as f
+from fgrad.random.rejection import gamma as gamma
+from fgrad.random.rejection import generalized_normal as generalized_normal
+from fgrad.random.rejection import loggamma as loggamma
+from fgrad.random.rejection import poisson as poisson
+from fgrad.random.rejection import t as t
+from fgrad.random.structured import multivariate_normal as multivariate_normal
+from fgrad.random.structured import orthogonal as orthogonal
 from fgrad.random.threefry import bits as bits
 from fgrad.random.threefry import fold_in as fold_in
 from fgrad.random.threefry import split as split
 
 __all__ = [
-    "KeyArray", "PRNGKey", "bernoulli", "bits", "categorical", "cauchy", "choice", "clone", "double_sided_maxwell",
-    "exponential", "fold_in", "geometric", "gumbel", "key", "key_data", "key_impl", "laplace", "logistic", "lognormal",
-    "maxwell", "normal", "pareto", "permutation", "rademacher", "randint", "rayleigh", "shuffle", "split", "triangular",
+    "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical",
+    "cauchy", "chisquare", "choice", "clone", "dirichlet", "double_sided_maxwell",
+    "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric", "gumbel", "key",
+    "key_data", "key_impl", "laplace", "loggamma", "logistic", "lognormal", "maxwell",
+    "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson",
+    "rademacher", "randint", "rayleigh", "shuffle", "split", "t", "triangular",
     "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ShapeError, note_user_line
-from fgrad.random.threefry import Words, float_of, split_words, uniform_node
 from fgrad.random.keys import normal_shape, single
+from fgrad.random.threefry import Words, float_of, split_words, uniform_node
 from fgrad.run.eager import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node

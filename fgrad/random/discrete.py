@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
-from fgrad.random.threefry import UINT, Words, bits_node, split_words, uniform_node
 from fgrad.random.continuous import (
     DTypeLike,
     Shape,
@@ -19,6 +18,7 @@ from fgrad.random.continuous import (
     sign_node,
 )
 from fgrad.random.keys import normal_shape, single
+from fgrad.random.threefry import UINT, Words, bits_node, split_words, uniform_node
 from fgrad.run.eager import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
