@@ -80,6 +80,7 @@ class Form:
     b_view: tuple[UOp, Expr] | None
     a_across: bool  # evaluate a, where it is no view, with lanes along k
     b_across: bool
+    a_uneven: bool  # vectors of k lie in a at places that are costly to compute from their number
     straight: Expr | None
     plan: Plan
 
@@ -240,26 +241,27 @@ class _Builder:
             machine, self.element, entries, rows, columns, depth, a_access, b_access, ldc
         )
         return Form(
-            self.node,
-            self.element,
-            axes.product,
-            a,
-            b,
-            index,
-            a_conds,
-            b_conds,
-            batch,
-            m,
-            n,
-            k,
-            (sizes[0], sizes[1], sizes[2], sizes[3]),
-            stores,
-            a_view,
-            b_view,
-            a_access.across,
-            b_across,
-            straight,
-            plan,
+            node=self.node,
+            element=self.element,
+            product=axes.product,
+            a=a,
+            b=b,
+            index=index,
+            a_conds=a_conds,
+            b_conds=b_conds,
+            batch=batch,
+            m=m,
+            n=n,
+            k=k,
+            sizes=(entries, rows, columns, depth),
+            stores=stores,
+            a_view=a_view,
+            b_view=b_view,
+            a_across=a_access.across,
+            b_across=b_across,
+            a_uneven=self._uneven(a, index, a_conds, k),
+            straight=straight,
+            plan=plan,
         )
 
     def _store(self, node: UOp, number: int, root_index: Index) -> Store:
@@ -329,6 +331,15 @@ class _Builder:
                     score += -20 if step is None else {1: 10, 0: 1}.get(step, -10)
             scores.append(score)
         return scores[1] > scores[0]
+
+    def _uneven(self, u: UOp, index: Index, conds: tuple[Cond, ...], k: Expr) -> bool:
+        """Whether evaluating `u[index]` takes quotients or remainders of k."""
+        t, ranges = k[1][0][0], self.ranges
+        return any(
+            atom != t and t in ranges.bases(atom)
+            for e, _ in self._accesses(u, index, conds)
+            for atom, _ in e[1]
+        )
 
     def _accesses(self, u: UOp, index: Index, conds: tuple[Cond, ...]) -> list[tuple[Expr, bool]]:
         """The addresses that evaluating `u[index]` reads, and its conditions: (expression, is a

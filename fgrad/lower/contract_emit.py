@@ -24,6 +24,7 @@ from fgrad.lower.micro.slots import GEMM, GEMV, PACK_B, pack_slot
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 
+UNROLLED = 12  # vectors of k written out where their indices are uneven
 FRAME_RUNTIME = 2  # word of a kernel's frame
 _EPILOGUE = "ptr noalias %f, ptr noalias %tile, i64 %first, i64 %rows, i64 %j, i64 %batch"
 _PACK = (
@@ -319,18 +320,24 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
     _each(part, 0, "%k", step)
 
 
-def _blocks(part: Writer, form: Form, body: Callable[[I64, bool], None]) -> None:
-    """`body(number of a vector of k, whether lanes beyond the last k must be masked)` for k0 .. k0
-    + k - 1."""
+def _blocks(
+    part: Writer, form: Form, body: Callable[[I64, bool], None], unroll: bool = False
+) -> None:
+    """`body(number of a vector of k, whether lanes beyond the last k are masked)` for all of k."""
     e, lanes, depth = part.e, part.width, form.sizes[3]
     if form.plan.one_block:
-        if depth // lanes:
-            _each(part, 0, depth // lanes, lambda q: body(q, False))
+        whole = depth // lanes
+        if unroll and whole <= UNROLLED:
+            for q in range(whole):
+                body(q, False)
+        elif whole:
+            _each(part, 0, whole, lambda q: body(q, False))
         if depth % lanes:
-            body(depth // lanes, True)
+            body(whole, True)
         return
     first = e.value(f"udiv i64 %k0, {lanes}")
-    count = e.value(f"udiv i64 {e.add('%k', lanes - 1)}, {lanes}", e.add("%k", lanes - 1))
+    rounded = e.add("%k", lanes - 1)
+    count = e.value(f"udiv i64 {rounded}, {lanes}", rounded)
     _each(part, first, e.add(first, count), lambda q: body(q, depth % lanes != 0))
 
 
@@ -373,7 +380,7 @@ def _pack_rows(part: Writer, form: Form) -> None:
             e.do(f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {size}")
             ev.memo.pop()
 
-        _blocks(part, form, vector)
+        _blocks(part, form, vector, form.a_uneven)
         ev.memo.pop()
 
     _each(part, 0, valid, row)
