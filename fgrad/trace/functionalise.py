@@ -57,6 +57,7 @@ class _Versions:
 
     def _refuse_aliases(self) -> None:
         bases = dict.fromkeys([v.base for v in self.memory.views.values()])
+        bases = {base: None for base in bases if base.op in (Op.BUFFER, Op.PARAM)}
         if len(bases) > 1:
             names = ", ".join([describe(base) for base in bases])
             raise OrderingError(

@@ -114,8 +114,10 @@ class Memory:
             _mark_followed(writes)
 
     def key(self, base: UOp) -> UOp:
-        """What the writes to `base` are filed under."""
-        return base if self._shared is None else self._shared
+        """What writes to `base` are filed under. LOADs and COPYs are fresh and never alias."""
+        if self._shared is None or base.op not in (Op.BUFFER, Op.PARAM):
+            return base
+        return self._shared
 
     @property
     def is_shared(self) -> bool:
@@ -130,8 +132,10 @@ class Memory:
         return found
 
     def may_overlap(self, a: View, ra: Region, c: View, rc: Region) -> bool:
-        """Clauses 3 and 6."""
-        return a.base is not c.base or ra.overlaps(rc)
+        """Clauses 3 and 6, for two views filed under one key."""
+        if a.base is c.base:
+            return ra.overlaps(rc)
+        return _is_external(a.base) or _is_external(c.base)
 
     def reads(self) -> Iterator[Read]:
         """The reads of storage that is also written."""
@@ -165,7 +169,7 @@ class Memory:
         for u in self.nodes:
             for i in writes_of(u):
                 view = self.targets.get(u.src[i])
-                if view and view.base.op is Op.BUFFER and view.base.arg.external:
+                if view and _is_external(view.base):
                     return view.base
         return None
 
@@ -208,6 +212,10 @@ class Memory:
                         out, is_own = dict(out), True
                     out[key] = both
         return out
+
+
+def _is_external(base: UOp) -> bool:
+    return base.op is Op.BUFFER and base.arg.external
 
 
 def _mark_followed(writes: list[Write]) -> None:

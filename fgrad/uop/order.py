@@ -79,7 +79,8 @@ class _Check:
         loose = [j for j, w in enumerate(writes) if not w.is_followed or w.before[0] < j]
         active: list[int] = []
         for j in sorted(loose, key=lambda k: writes[k].region.lo):
-            active = [i for i in active if writes[i].region.hi > writes[j].region.lo]
+            if not self.memory.is_shared:  # positions in one buffer
+                active = [i for i in active if writes[i].region.hi > writes[j].region.lo]
             for i in active:
                 a, c = (writes[i], writes[j]) if i < j else (writes[j], writes[i])
                 is_loose = a.node is not c.node and not has(c.before, min(i, j))

@@ -233,6 +233,6 @@ def test_a_destroyed_version_is_a_cycle_before_any_derivative() -> None:
 def test_a_write_that_may_alias_has_no_gradient() -> None:
     ext = uop(Op.BUFFER, (), Storage(F, (4,), X, external=True))
     x = param("x")
-    out = b.mul(after(ext, store(ext, b.mul(x, 2.0))), clone(x))
+    out = b.mul(after(ext, store(ext, b.mul(x, 2.0))), clone(x))  # the snapshot is our own
     with pytest.raises(OrderingError, match="gradient through an aliased write"):
         grads(out, [x], [X])
