@@ -31,10 +31,48 @@ _REFUSED = {
 def prepare(outs: Sequence[UOp]) -> list[UOp]:
     """The outputs, rewritten. Raises NotImplementedError for ops that kernels cannot do."""
     new: dict[UOp, UOp] = {}
-    todo = [list(outs)]
-    for u in toposort(todo[0]):
+    for u in toposort(outs):
         new[u] = _row(u, tuple([new[s] for s in u.src]))
+    outs = _from_parts([new[o] for o in outs])
+    new = {}
+    for u in toposort(outs):
+        src = tuple([new[s] for s in u.src])
+        now = u if src == u.src else uop(u.op, src, u.arg)
+        new[u] = _shared_out(now) if u.op is Op.REDUCE else now
     return [new[o] for o in outs]
+
+
+def _from_parts(outs: list[UOp]) -> list[UOp]:
+    """REDUCE(x, A) becomes REDUCE(REDUCE(x, B), A - B) where REDUCE(x, B) is there anyway, B being part of A."""
+    groups: dict[tuple[UOp, Op], list[UOp]] = {}
+    order = toposort(outs)
+    for u in order:
+        if u.op is Op.REDUCE:
+            groups.setdefault((u.src[0], u.arg[0]), []).append(u)
+    part: dict[UOp, UOp] = {}
+    for group in groups.values():
+        for u in group if len(group) > 1 else ():
+            smaller = [v for v in group if set(v.arg[1]) < set(u.arg[1])]
+            if smaller:
+                part[u] = max(smaller, key=lambda v: len(v.arg[1]))
+    if not part:
+        return outs
+    new: dict[UOp, UOp] = {}
+    for u in order:
+        new[u] = _rebuilt(u, new, part)
+    return [new[o] for o in outs]
+
+
+def _rebuilt(u: UOp, new: dict[UOp, UOp], part: dict[UOp, UOp]) -> UOp:
+    src = tuple([new[s] for s in u.src])
+    smaller = part.get(u)
+    if smaller is None:
+        return u if src == u.src else uop(u.op, src, u.arg)
+    op, axes = u.arg
+    inner = _rebuilt(smaller, new, part)  # of the same source: it is there already
+    done = smaller.arg[1]
+    rest = [a - sum(b < a for b in done) for a in axes if a not in done]
+    return reduce_(inner, rest, op)
 
 
 def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
@@ -83,7 +121,13 @@ def _reduce(u: UOp, x: UOp) -> UOp:
         return const(start if start != 0 else 0, u.dtype, u.shape)  # type: ignore[arg-type]
     if all(x.shape[a] == 1 for a in axes):
         return reshape(x, u.shape)
-    node = uop(Op.REDUCE, (x,), u.arg)
+    return uop(Op.REDUCE, (x,), u.arg)
+
+
+def _shared_out(node: UOp) -> UOp:
+    """A long REDUCE with few results, cut in two so that many workers have a part."""
+    x = node.src[0]
+    op, axes = node.arg
     summed = 1
     for a in axes:
         summed *= x.shape[a]
