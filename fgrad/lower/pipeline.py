@@ -20,11 +20,13 @@ from fgrad.lower.micro.slots import Micro
 from fgrad.lower.show import show_kernel
 from fgrad.lower.steps import Block, CondStep, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import place
+from fgrad.lower.turn import write_turn
 from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host, Program
 
 __all__ = ["Limits", "Lowered", "lower"]
 CALLS.update(CALLS_CONTRACT)
+CALLS["turn"] = write_turn
 STEP_NS = 10.0  # a call of a kernel
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
-from fgrad.lower.index import ZERO, Expr, Index, Ranges
+from fgrad.lower.index import ZERO, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import Acc, Buffer, Fold, Keep, Kernel, Loop, LoopKind, Reduction, Scratch, Stmt, Store
 from fgrad.lower.limits import Limits
 from fgrad.lower.partition import Cluster
+from fgrad.lower.turn import Turned, find_turned, turn_call
 from fgrad.lower.width import choose_width
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
@@ -120,11 +121,7 @@ class _Rows:
         groups = self._merge_axes()
         self.dims = [math.prod([self.shape[i] for i in g]) for g in groups]
         self.is_reduced = [g[0] in self.reduced for g in groups]
-        self.axes = self.ranges.ranges(self.dims)
-        self.full = [ZERO] * len(self.shape)
-        for g, e in zip(groups, self.axes, strict=True):
-            for i, x in zip(g, self.ranges.delinear(e, [self.shape[i] for i in g]), strict=True):
-                self.full[i] = x
+        self._set_axes(groups, self.ranges.ranges(self.dims))
         self._phases()
         self.visits = self._visits()
         nodes = self._leaf_nodes()
@@ -136,6 +133,13 @@ class _Rows:
         self.width = choose_width(self.limits, self._computed())
         self.vector = self._vector_axis()
         self.copies = 4 if self.instructions <= HEAVY else 2
+        self.turned = None
+        if not self.reduces:
+            self.turned = find_turned(
+                self.ranges, self.stores, self.index, self._stop, self.axes, self.dims, self.vector, self.width
+            )
+        if self.turned is not None:
+            self._split_for_tiles(groups, self.turned)
         self._plan_kept()
         body, tasks = self._body()
         moved = sum([b.size * b.dtype.itemsize for b in buffers])
@@ -145,6 +149,54 @@ class _Rows:
             flops=self.instructions * total, bytes=moved, work_ns=self.work, width=self.width,
         )  # fmt: skip
         return Built(kernel, (*nodes, *self.stores))
+
+    def _set_axes(self, groups: list[list[int]], axes: Sequence[Expr]) -> None:
+        """The positions along each group of axes, and with them those along the axes."""
+        self.axes = tuple(axes)
+        self.full = [ZERO] * len(self.shape)
+        for g, e in zip(groups, self.axes, strict=True):
+            for i, x in zip(g, self.ranges.delinear(e, [self.shape[i] for i in g]), strict=True):
+                self.full[i] = x
+
+    def _split_for_tiles(self, groups: list[list[int]], turned: Turned) -> None:
+        """Cut the lane axis and the other one into tiles and positions inside them."""
+        r = self.ranges
+        other, lane = turned.other, self.vector
+        sizes = {other: turned.tile_other, lane: turned.tile_lanes}
+        self.outer = {i: r.range(self.dims[i] // n) for i, n in sizes.items()}
+        self.inner = {i: r.range(n) for i, n in sizes.items()}
+        axes = list(self.axes)
+        for i, n in sizes.items():
+            axes[i] = add(scale(self.outer[i], n), self.inner[i])
+        self._set_axes(groups, axes)
+
+    def _tiles(self, turned: Turned) -> tuple[list[Stmt], int]:
+        """Loops over tiles; in each the operands are turned, then everything is as usual."""
+        r, other, lane = self.ranges, turned.other, self.vector
+        sizes = (turned.tile_other, turned.tile_lanes)
+        body: list[Stmt] = []
+        for node in turned.nodes:
+            index = self.index(node)
+            leaf, address, _ = leaves(r, node, index, self._stop)[0][0]
+            body.append(
+                turn_call(
+                    r, node, index, address, self.loads[leaf], len(self.scratch), self.inner[lane],
+                    self.inner[other], sizes,
+                )
+            )  # fmt: skip
+            self.scratch.append(Scratch(node.dtype, sizes[0] * sizes[1]))
+        inside: Sequence[Stmt] = [self._store(u) for u in self.stores]
+        inside = self._loop_of(self.inner[lane], sizes[1], LoopKind.VEC, inside, 4)
+        body += self._loop_of(self.inner[other], sizes[0], LoopKind.SEQ, inside)
+        loops = [(self.axes[i], self.dims[i]) for i in range(len(self.dims)) if i not in (other, lane)]
+        loops += [(self.outer[i], self.dims[i] // n) for i, n in ((other, sizes[0]), (lane, sizes[1]))]
+        loops = [(e, n) for e, n in loops if e[1]]
+        out: Sequence[Stmt] = body
+        for k, (e, n) in reversed(list(enumerate(loops))):
+            out = self._loop_of(e, n, LoopKind.TASK if k == 0 else LoopKind.SEQ, out)
+        over = loops[0][1] if loops else 1
+        tasks = tasks_for(self.work, over)
+        return list(out), -(-over // -(-over // tasks))
 
     def _computed(self) -> list[UOp]:
         return list(self.visits)
@@ -227,6 +279,8 @@ class _Rows:
         total = math.prod(self.shape)
         moved = sum([min(u.size, total) * u.dtype.itemsize for u in [*self.loads, *self.stores]])
         self.work = work_ns(self.instructions * total, self.width, moved)
+        if self.turned is not None:
+            return self._tiles(self.turned)
         rows = [i for i in range(len(self.dims)) if not self.is_reduced[i] and i != self.vector]
         inner = [i for i in range(len(self.dims)) if self.is_reduced[i] and i != self.vector]
         tasks = 1
@@ -245,10 +299,12 @@ class _Rows:
         return body, tasks
 
     def _loop(self, i: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
-        e = self.axes[i]
-        if not e[1]:
-            return list(body)
-        return [Loop(e[1][0][0], self.dims[i], kind, tuple(body), unroll)]
+        return self._loop_of(self.axes[i], self.dims[i], kind, body, unroll)
+
+    def _loop_of(
+        self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1
+    ) -> list[Stmt]:
+        return [Loop(e[1][0][0], size, kind, tuple(body), unroll)] if e[1] else list(body)
 
     def _row_body(self, inner: list[int]) -> list[Stmt]:
         if self.vector < 0:
@@ -293,7 +349,8 @@ class _Rows:
         index = self.index(u)
         streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and u not in self.reread
         if streaming:
-            streaming = self.vector >= 0 and self.dims[self.vector] % self.width == 0
+            lanes = self.turned.tile_lanes if self.turned else self.dims[self.vector] if self.dims else 1
+            streaming = self.vector >= 0 and lanes % self.width == 0
         address = self.ranges.address(index, u.shape)
         return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)
 
