@@ -19,11 +19,13 @@ from fgrad.trace.products import is_expanded, is_outer
 from fgrad.trace.widen import Batching, lead
 from fgrad.uop.build import add, is_const, reduce_, scalar_of
 from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
-from fgrad.uop.op import CALLS, LEAVES, Op
+from fgrad.uop.op import CALLS, ELEMENTWISE, LEAVES, MOVEMENT, Op
 from fgrad.uop.program import Scan, close, gets
 
 _THROUGH = (Op.NEG, Op.EXPAND, Op.PERMUTE, Op.RESHAPE)
-_GROWTH = 8  # a projection computed before the loop is at most so much bigger than what it reads
+# what is stacked for a move is at most so much bigger than what the loop streams anyway: loops over
+# chunks, which are there to save memory, stay loops
+_GROWTH = 8
 
 
 def hoist(outs: Sequence[UOp]) -> list[UOp]:
@@ -67,17 +69,26 @@ def _projected(s: Scan, src: tuple[UOp, ...]) -> tuple[Scan, tuple[UOp, ...]]:
     if not any(is_sum(u) and is_outer(u.src[0]) for u in nodes):
         return s, src
     consts = set(ps[:nc])
-    streams = set(ps[nc + ns :])
+    streams = set(ps[nc + ns :])  # and what is cheaply made of them
+    most = _GROWTH * sum(p.size for p in ps[nc + ns :])
     found: list[UOp] = []
     for u in nodes:
         if u.op in LEAVES:
             if u.op is not Op.PARAM:
                 consts.add(u)
-        elif u.op not in CALLS and all(q in consts for q in u.src):
+        elif u.op in CALLS:
+            continue
+        elif all(q in consts for q in u.src):
             consts.add(u)
-        elif u.op not in CALLS and all(q in consts or q in streams for q in u.src):
+        elif not all(q in consts or q in streams for q in u.src):
+            continue
+        elif u.op in ELEMENTWISE or u.op in MOVEMENT:
             streams.add(u)
-            if is_sum(u) and is_outer(u.src[0]) and _is_projection(u, streams):
+        elif is_sum(u) and is_outer(u.src[0]) and u.size <= most:
+            x, y = u.src[0].src
+            moving = [s for s in (x, y) if s in streams]
+            if len(moving) == 1 and all(q.size <= most for q in _factors(moving[0])):
+                streams.add(u)
                 found.append(u)
     if not found:
         return s, src
@@ -96,15 +107,6 @@ def _projected(s: Scan, src: tuple[UOp, ...]) -> tuple[Scan, tuple[UOp, ...]]:
     return arg, (*[src[k] for k in kept], *[v for _, v in pairs])
 
 
-def _is_projection(u: UOp, streams: set[UOp]) -> bool:
-    """One factor is the same in all steps, and the result is not much bigger than the other."""
-    x, y = u.src[0].src
-    if (x in streams) is (y in streams):
-        return False
-    moving = _factors(x if x in streams else y)
-    return u.size <= _GROWTH * sum(q.size for q in moving)
-
-
 # ---- after the loop
 def _collected(s: Scan, src: tuple[UOp, ...]) -> list[UOp]:
     """The members of the SCAN, those that are sums of products computed after it."""
@@ -116,15 +118,20 @@ def _collected(s: Scan, src: tuple[UOp, ...]) -> list[UOp]:
     free = {*ps[:nc], *ps[nc + ns :]}
     terms: dict[int, UOp] = {}  # output number -> what is added up, or is the result, in one step
     stacked: dict[UOp, None] = {}
+    candidates: dict[int, UOp] = {}
     for k, o in enumerate(outs):
         if uses.get(o) or outs.count(o) != 1 or not o.dtype.is_inexact:
             continue
         e = _added(o, ps[nc + k], uses, outs) if k < ns else o if is_sum(o) else None
-        if e is None:
-            continue
+        if e is not None:
+            candidates[k] = e
+    streamed = sum(p.size for p in ps[nc + ns :])
+    streamed += sum(o.size for k, o in enumerate(outs) if k not in candidates)
+    for k, e in candidates.items():
         new = [q for q in _factors(e) if q not in free]
         size = sum(q.size for q in new)
-        if size < e.size or (k >= ns and is_outer(e.src[0]) and size == e.size):
+        smaller = size < e.size or (k >= ns and is_outer(e.src[0]) and size == e.size)
+        if smaller and size <= _GROWTH * streamed:
             terms[k] = e
             stacked.update(dict.fromkeys(new))
     if not terms:

@@ -10,13 +10,14 @@ from fgrad.trace.tidy import tidy_program
 from fgrad.trace.vjp import jvp_of, vjp
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
-from fgrad.uop.node import UOp, uop
+from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Program, gets
+from fgrad.uop.program import Call, Program, close, gets
 from tests.trace.calculus import (
     check,
     contractions,
     dot,
+    grads,
     matvec,
     run,
     same,
@@ -211,6 +212,28 @@ def test_gradient_of_weights_is_one_contraction_over_time(rng: np.random.Generat
     check(f, *values, rng=rng, order=1, mapped=False)
 
 
+def test_loops_over_chunks_stay_loops(rng: np.random.Generator) -> None:
+    """A loss over many classes, in chunks: the logits of all chunks are never there at once."""
+
+    def f(xs: UOp, w: UOp) -> UOp:
+        def chunk(x: UOp, w: UOp) -> UOp:
+            z = dot(x, w)
+            return total(b.log(b.reduce_(b.exp(z), [1])))
+
+        def body(c: list[UOp], x: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+            ps = [open_param(u.dtype, u.shape) for u in (x[0], w)]
+            program = close(ps, [chunk(*ps)])
+            (y,) = gets(uop(Op.CALL, (x[0], w), Call(program, "checkpoint")))
+            return [b.add(c[0], y)], []
+
+        return scan(body, [b.const(0.0, F)], [xs])[0][0]
+
+    values = rng.standard_normal((5, 2, 4)), 0.1 * rng.standard_normal((4, 60))
+    check(f, *values, rng=rng, order=1, mapped=False)
+    program = value_and_grad(stage(f, *values))
+    assert all(u.size <= 4 * 60 for u in program.nodes if u.op in (Op.REDUCE, Op.GET))
+
+
 def test_residuals_are_few(rng: np.random.Generator) -> None:
     """An RNN keeps the new carry and reads the old one; nothing invariant is stacked."""
     values = [rng.standard_normal(s) for s in ((3,), (3, 3), (4, 3))]
@@ -278,3 +301,43 @@ def test_members_through_a_tuple_node() -> None:
         return b.mul(uop(Op.GET, (t,), 0), uop(Op.GET, (t,), 1))
 
     check(f, np.array([0.3, 0.8]), rng=np.random.default_rng(0))
+
+
+def test_strong_zeros_through_choices_and_nested_loops() -> None:
+    def f(x: UOp) -> UOp:
+        def body(c: list[UOp], x: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+            (y,) = switch(
+                b.cast(b.lt(x[0], 2.0), dt.int64),
+                [lambda a: [b.log(a)], lambda a: [b.mul(b.sqrt(a), 3.0)]],
+                x[0],
+            )
+            return [b.add(c[0], 1.0)], [y]
+
+        def outer(c: list[UOp], x: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+            (d,), (y,) = scan(body, [c[0]], [x[0]])
+            return [d], [y]
+
+        keep = b.lt(b.const_like(0, x), x)
+        _, (ys,) = scan(outer, [b.const(0.0, F)], [x])
+        return total(b.where(keep, ys, 0))
+
+    x = np.array([[0.0, 4.0], [-1.0, 1.0]])
+    program = stage(f, x)
+    np.testing.assert_allclose(run(value_and_grad(program), x)[1], [[0, 0.25], [0, 1.5]])
+    second = run(grads(grads(program)), x)[0]
+    np.testing.assert_allclose(second, [[0, -1 / 16], [0, -0.75]])
+
+
+def test_strong_zero_in_a_carry() -> None:
+    """Finished steps keep the carry; the branch that was not taken is singular."""
+
+    def f(x: UOp) -> UOp:
+        def body(c: list[UOp], i: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+            return [b.where(b.lt(i[0], 2), b.add(c[0], 1.0), b.log(b.mul(c[0], 0.0)))], [c[0]]
+
+        (c,), (ys,) = scan(body, [x], [b.iota(4)])
+        late = b.lt(b.iota(4), b.const(2, dt.int64, (4,)))
+        return total(b.where(late, ys, 0))
+
+    x = np.array(1.5)
+    np.testing.assert_allclose(run(value_and_grad(stage(f, x)), x)[1], 2.0)
