@@ -34,12 +34,17 @@ def evaluate(outs: Sequence[UOp], env: Mapping[UOp, Any]) -> list[Array]:
     BUFFERs that `env` does not name are read from their Storage's owner. Raises ArgumentError for a
     leaf without a value, ShapeError for a value of another shape.
     """
+    order = toposort(outs)
+    needed = set(outs)  # not what lies only below given nodes
+    for u in reversed(order):
+        if u in needed and u not in env:
+            needed.update(u.src)
     values: dict[UOp, Value] = {}
     with np.errstate(all="ignore"):
-        for u in toposort(outs):
+        for u in order:
             if u in env:
                 values[u] = _given(u, env[u])
-            else:
+            elif u in needed:
                 values[u] = _checked(u, ROWS[u.op](u, *[values[s] for s in u.src]))
     return [values[o] for o in outs]
 

@@ -356,6 +356,12 @@ def test_run_program_checks_its_arguments() -> None:
         evaluate(p.outs, {})
 
 
+def test_what_lies_below_a_given_node_is_not_evaluated() -> None:
+    x = open_param(dt.float32, (2,))
+    y = b.neg(b.sin(x))
+    same(evaluate([b.neg(y)], {y: [1.0, 2.0]})[0], [-1, -2])
+
+
 def test_collectives_loads_and_stores_say_what_to_do_first() -> None:
     x = leaf([1.0])
     with pytest.raises(NotImplementedError, match="vmap"):
