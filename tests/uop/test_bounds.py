@@ -1,34 +1,12 @@
-"""Bounds hold every value a node can have, and are tight where it matters for indices."""
+"""Bounds are tight where it matters: index arithmetic."""
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
 
-from fgrad.trace.reference import evaluate
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
 from fgrad.uop.bounds import Bounds
 from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Op
-from tests.laws.programs import Case, programs
-
-INTEGERS = (dt.int8, dt.uint8, dt.int32, dt.int64, dt.uint64, dt.bool_)
-
-
-@settings(max_examples=150)
-@given(programs(max_nodes=14, dtypes=INTEGERS))
-def test_bounds_hold_every_value(case: Case) -> None:
-    program, arrays = case
-    nodes = [u for u in program.nodes if not isinstance(u.dtype, tuple)]
-    nodes = [u for u in nodes if not u.dtype.is_inexact]
-    bounds = Bounds()
-    env = dict(zip(program.params, arrays, strict=True))
-    for u, x in zip(nodes, evaluate(nodes, env), strict=True):
-        lo, hi = bounds(u)
-        assert dt.int_range(u.dtype)[0] <= lo <= hi <= dt.int_range(u.dtype)[1]
-        if x.size:
-            assert lo <= int(x.min()) and int(x.max()) <= hi, u
-
 
 K = b.iota(10)  # 0 .. 9
 N = uop(Op.VARIABLE, (), ("n", 1, 100))
@@ -88,4 +66,3 @@ def test_bounds_of_long_chains_do_not_recurse() -> None:
     for _ in range(20_000):
         x = b.add(x, 1)
     assert Bounds()(x) == (20_000, 20_009)
-    assert np.iinfo(np.int64).max > 20_009
