@@ -161,33 +161,51 @@ class _Builder:
         element = element_of(self.node.dtype)
         assert element is not None
         self.element = element
+        self.padded = False  # whether some places of the root hold nothing of the sum
 
     def is_leaf(self, u: UOp) -> bool:
         return u in self.loads
 
     def form(self) -> Form | None:
-        """The contraction in linear ranges; None if views above it do not lead back to its own
-        place."""
-        ranges, root = self.ranges, self.root
+        """The contraction in linear ranges; None if views above it mix its axes in ways that no
+        contraction has."""
+        found = self._by_own_axes() or self._by_root_axes()
+        return None if found is None else self._linear(*found)
+
+    def _by_own_axes(self) -> tuple[Axes, Index] | None:
+        """Over the places of the sum: (axes, the root's index); None if views cut or repeat it."""
+        ranges = self.ranges
         own = ranges.ranges(self.node.shape)
-        at = index_above(ranges, self.node, own, root, self.is_leaf)
+        at = index_above(ranges, self.node, own, self.root, self.is_leaf)
         axes = find_axes(ranges, self.node, own, lambda _: True)
         assert axes is not None
-        if at is None:
+        return None if at is None else (axes, at)
+
+    def _by_root_axes(self) -> tuple[Axes, Index] | None:
+        """Over the places of the root: only what is left of the sum is computed."""
+        ranges = self.ranges
+        at = ranges.ranges(self.root.shape)
+        found = index_below(ranges, self.node, self.root, at, self.is_leaf)
+        assert found is not None, "a stored node that does not use its contraction"
+        index, conds = found
+        self.padded = bool(ranges.conditions(conds))
+        if ranges_in(ranges, index) != ranges_in(ranges, at):
             return None
+        axes = find_axes(ranges, self.node, index, lambda _: True, ranges.conditions(conds))
+        return None if axes is None else (axes, at)
+
+    def _linear(self, axes: Axes, at: Index) -> Form:
+        ranges, root = self.ranges, self.root
         address = ranges.address(at, root.shape)
-        stride = {t: stride_of(ranges, address, t) for e in own for t in ranges_in(ranges, (e,))}
+        outer = (*axes.batch, *axes.own[0], *axes.own[1])
+        stride = {t: stride_of(ranges, address, t) for t in outer}
         a, b = axes.product.src
         rows, columns = axes.own
         if not columns or (
             rows and min(map(stride.__getitem__, rows)) < min(map(stride.__getitem__, columns))
         ):
-            a, b, rows, columns = (
-                b,
-                a,
-                columns,
-                rows,
-            )  # what is contiguous in the output is in lanes
+            # what is contiguous in the output is in lanes
+            a, b, rows, columns = b, a, columns, rows
         groups = [sorted(g, key=lambda t: (-stride[t], t)) for g in (axes.batch, rows, columns)]
         groups.append(self._depth_order(axes, (b, a)))
         sizes = [math.prod([ranges.atoms[t].hi + 1 for t in g]) for g in groups]
@@ -296,13 +314,14 @@ class _Builder:
         return (factor, rest), Access(over, step)
 
     def _straight(self, stores: tuple[Store, ...], m: Expr, n: Expr) -> tuple[Expr | None, int]:
-        """(address at m = n = 0, row stride) when only the sum itself is stored, neighbours in n
-        together."""
-        if (
-            len(stores) != 1
-            or stores[0].value is not self.node
-            or self.node.dtype.itemsize != self.element.size
-        ):
+        """(address at m = n = 0, row stride) when only the sum itself or a view of it is stored,
+        neighbours in n together."""
+        value = self.root
+        while value is not self.node and value.op in views.VIEWS:
+            value = value.src[0]
+        if len(stores) != 1 or value is not self.node or self.padded:
+            return None, 0
+        if self.node.dtype.itemsize != self.element.size:
             return None, 0
         row, column, rest = split_strides(self.ranges, stores[0].address, m, n)
         if rest is None or (n[1] and column != 1) or (m[1] and row <= 0):

@@ -104,16 +104,23 @@ def _leads_to_product(node: UOp, private: Callable[[UOp], bool]) -> bool:
 
 
 def find_axes(
-    ranges: Ranges, node: UOp, index: Index, private: Callable[[UOp], bool]
+    ranges: Ranges,
+    node: UOp,
+    index: Index,
+    private: Callable[[UOp], bool],
+    wanted: Sequence[Cond] = (),
 ) -> Axes | None:
-    """The ranges of `node[index]` and of its sums, sorted by the factors they occur in."""
+    """The ranges of `node[index]` and of its sums, sorted by the factors they occur in.
+
+    wanted: where the node is of interest at all; each of these must belong to one factor, too.
+    """
     outer: dict[int, None] = {}
     for e in index:
         for t in sorted(ranges_in(ranges, (e,))):
             outer[t] = None
     inside: list[UOp] = []
     summed: list[int] = []
-    conds: list[Cond] = []
+    conds: list[Cond] = list(wanted)
     x = node
     while x.op is Op.REDUCE:
         full = list(index)

@@ -206,7 +206,7 @@ def _vector_plan(
     panels, width = words[D.PANELS_N], words[D.WIDTH]
     dots = b.step == 1
     work = common["columns"] * k * common["batch"]
-    wanted = 2 * TASKS if dots else max(-(-panels // VECTOR_WIDE), min(TASKS // 2, panels // 16))
+    wanted = 2 * TASKS if dots else max(-(-panels // VECTOR_WIDE), min(TASKS // 2, panels // 8))
     tasks = 1 if work < TASK_WORK else max(1, min(panels, wanted))
     pn = -(-panels // tasks)
     wide = 1 if dots else min(VECTOR_WIDE, pn)
@@ -233,7 +233,7 @@ def _vector_plan(
 
 
 def _split(sizes: _Sizes, l2: int) -> tuple[int, int]:
-    """(row panels, column panels) of a unit. The packed A panels of a unit take 5/8 of L2 at most."""
+    """(row panels, column panels) of a unit. Its packed A panels take 5/8 of L2 at most."""
     s = sizes
     pm = max(1, min(s.panels_m, l2 * 5 // 8 // s.a_panel))
     pn = s.panels_n

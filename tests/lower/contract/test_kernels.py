@@ -416,6 +416,25 @@ def test_a_shifted_sum_is_right_where_nothing_is_left_of_it() -> None:
     close(got, want)
 
 
+def test_only_what_is_left_of_a_sum_is_computed() -> None:
+    c = Case()
+    a, x = c(30, 40)
+    b, y = c(40, 50)
+    part = ub.permute(ub.shrink(einsum("mk,kn->mn", a, b), [(3, 20, 1), (7, 20, 2)]), (1, 0))
+    (got,) = c.run(part)
+    close(got, (x.astype(np.float64) @ y)[3:23, 7:47:2].T)
+    assert c.form.sizes == (1, 20, 20, 40) and c.form.straight is not None
+
+
+def test_a_view_that_mixes_the_axes_of_a_cut_sum() -> None:
+    c = Case()
+    a, x = c(12, 40)
+    b, y = c(40, 9)
+    flat = ub.reshape(einsum("mk,kn->mn", a, b), (108,))
+    (got,) = c.run(ub.pad(ub.shrink(flat, [(5, 103, 1)]), [(0, 5, 0)]))
+    close(got, np.append((x.astype(np.float64) @ y).reshape(-1)[5:], np.zeros(5)))
+
+
 def test_many_small_products_share_tasks() -> None:
     c = Case()
     a, x = c(500, 8, 9)
