@@ -55,10 +55,10 @@ class NullExecutable:
         self.hosts = lowered.hosts
         self.word_count = len(program.params) + len(program.outs)
 
-    def call(self, words: list[int]) -> None:
+    def call(self, argument_words: list[int]) -> None:
         """Count one run. No word is followed."""
-        if len(words) != self.word_count:
-            raise DeviceError(f"{self.name} takes {self.word_count} words, got {len(words)}")
+        if len(argument_words) != self.word_count:
+            raise DeviceError(f"{self.name} takes {self.word_count} words, got {len(argument_words)}")
         counts = self.device.counts
         counts.programs += 1
         counts.kernels += self.kernel_count

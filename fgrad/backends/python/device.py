@@ -45,16 +45,16 @@ class PythonExecutable:
         self.out_sizes = [o.size * o.dtype.itemsize for o in program.outs]
         self.interpreter = PythonProgram(lowered.block, lowered.arena_bytes, self._host)
 
-    def call(self, words: list[int]) -> None:
-        """Run. `words`: addresses of parameters (bits of inlined scalars), then of outputs."""
+    def call(self, argument_words: list[int]) -> None:
+        """Run. The words: addresses of parameters (bits of inlined scalars), then of outputs."""
         count = len(self.in_sizes)
-        if len(words) != count + len(self.out_sizes):
+        if len(argument_words) != count + len(self.out_sizes):
             raise DeviceError(
                 f"{self.name} takes {count} parameters and {len(self.out_sizes)} outputs, "
-                f"got {len(words)} words"
+                f"got {len(argument_words)} words"
             )
         params = []
-        for i, (word, size) in enumerate(zip(words[:count], self.in_sizes, strict=True)):
+        for i, (word, size) in enumerate(zip(argument_words[:count], self.in_sizes, strict=True)):
             if i in self.inline_params:
                 bits = (word & (1 << 64) - 1).to_bytes(8, "little")
                 params.append(np.frombuffer(bytearray(bits[:size]), np.uint8))
@@ -62,7 +62,7 @@ class PythonExecutable:
                 params.append(window(word, dt.uint8, (size,), writable=True))
         outs = [
             window(w, dt.uint8, (n,), writable=True)
-            for w, n in zip(words[count:], self.out_sizes, strict=True)
+            for w, n in zip(argument_words[count:], self.out_sizes, strict=True)
         ]
         self.interpreter.run(params, outs)
 

@@ -114,7 +114,7 @@ class Helpers:
         lo, hi = int_range(dtype)
         t, f = c_type(dtype), c_type(source)
         lowest, highest = int_literal(lo, dtype), int_literal(hi, dtype)
-        name = f"fg_{short(source)}_to_{dtype.name}"
+        name = f"fg_cut_{short(source)}_to_{dtype.name}"
 
         def make() -> str:
             return (

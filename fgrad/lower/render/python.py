@@ -264,7 +264,7 @@ class _Run(Walk[Array]):
 
     def _sort(self, s: Sort) -> None:
         key = self.buffers[s.sources[0]].elements
-        if key.dtype.kind not in "biuf":
+        if self.kernel.buffers[s.sources[0]].dtype in SMALL_FLOATS:
             key = key.astype(np.float32)
         for i in (*s.sources, *s.targets):
             size = len(self.buffers[i].elements)

@@ -16,6 +16,7 @@ from fgrad.lower.abi import Runtime, Table
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import lower
 from fgrad.lower.render.c import render_c
+from fgrad.uop.dtype import DType
 from fgrad.uop.program import Program
 
 COMPILER = shutil.which("gcc") or shutil.which("clang")
@@ -41,6 +42,12 @@ def aligned(nbytes: int) -> np.ndarray[Any, Any]:
     return raw[at : at + max(nbytes, 1)]
 
 
+def array_at(address: int, dtype: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return raw.view(dtype.np).reshape(shape)
+
+
 def run_c(
     program: Program, arrays: Sequence[Any], folder: Path, inline: frozenset[int] = frozenset()
 ) -> list[np.ndarray[Any, Any]]:
@@ -51,17 +58,19 @@ def run_c(
            for x, p in zip(arrays, program.params, strict=True)]  # fmt: skip
     ins = [x if x.size else np.zeros(1, np.uint8) for x in ins]
     outs = [aligned(o.size * o.dtype.itemsize) for o in program.outs]
-    arena, scratch, ctl = aligned(lowered.arena_bytes), aligned(lowered.scratch_bytes), np.zeros(8, np.int64)
+    arena, scratch, ctl = (
+        aligned(lowered.arena_bytes),
+        aligned(lowered.scratch_bytes),
+        np.zeros(8, np.int64),
+    )
 
-    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64))
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
+    )
     def host(handle: int, number: int, words: Any) -> int:
         spec, avals = lowered.hosts[number], lowered.host_avals[number]
         every = [*avals, *spec.out_avals]
-        views = [
-            np.frombuffer((ctypes.c_uint8 * max(a.nbytes, 1)).from_address(words[i]), np.uint8)[: a.nbytes]
-            .view(a.dtype.np).reshape(a.shape)
-            for i, a in enumerate(every)
-        ]  # fmt: skip
+        views = [array_at(int(words[i]), a.dtype, a.shape) for i, a in enumerate(every)]
         results = spec.callback(*[v.copy() for v in views[: len(avals)]])
         for view, x in zip(views[len(avals) :], results, strict=True):
             view[...] = x
@@ -75,7 +84,9 @@ def run_c(
     for i, x in enumerate([*ins, *outs]):
         table[Table.ARGUMENTS + i] = x.ctypes.data
         if i in inline:
-            table[Table.ARGUMENTS + i] = int.from_bytes(x.tobytes().ljust(8, b"\0"), "little", signed=True)
+            table[Table.ARGUMENTS + i] = int.from_bytes(
+                x.tobytes().ljust(8, b"\0"), "little", signed=True
+            )
     library.entry.argtypes = [ctypes.c_void_p]
     library.entry.restype = None
     library.entry(table.ctypes.data)

@@ -5,18 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from kernels_by_hand import (
-    elementwise,
-    kernel,
-    nest,
-    param,
-    prefix,
-    product,
-    reduction,
-    scatter,
-    softmax,
-    sort,
-)
 
 from fgrad.errors import BadAccessError, SpecError
 from fgrad.lower.index import Ranges
@@ -30,6 +18,18 @@ from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Mode, Op
+from tests.lower.render.kernels_by_hand import (
+    elementwise,
+    kernel,
+    nest,
+    param,
+    prefix,
+    product,
+    reduction,
+    scatter,
+    softmax,
+    sort,
+)
 
 
 def run(k: Kernel, *arrays: np.ndarray) -> list[np.ndarray]:
