@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgrad.trace.batch import batch
-from fgrad.trace.vjp import vjp
+from fgrad.trace.vjp import jvp_of, vjp
 from fgrad.uop import dtype as dt
 from fgrad.uop.program import Program
 from tests.laws.programs import EVERY, Case, close_to, programs
@@ -107,3 +107,39 @@ def test_vmap_of_a_gradient_is_a_stack(case: Case, mask: int) -> None:
     cts = [rng.standard_normal(o.shape) for o in program.outs if o.dtype.is_inexact]
     flags = [bool(mask >> k % 3 & 1) for k in range(len(arrays) + len(cts))]
     batched_like_single(pulled, [*arrays, *cts], flags)
+
+
+@settings(max_examples=100)
+@given(programs(max_nodes=12, dtypes=(dt.float64, dt.int64, dt.complex128), special=False))
+def test_the_transpose_is_the_adjoint_also_at_kinks(case: Case) -> None:
+    """Whatever side of a kink the tangent takes, the cotangent takes it too."""
+    program, arrays = case
+    rng = np.random.default_rng(4)
+    v = direction(program, rng)
+    there = [o.dtype.is_inexact for o in program.outs]
+    moved = run(tangents(program), *arrays, *v)
+    finite = [bool(np.all(np.isfinite(t))) for t in moved]
+    cts = [
+        rng.standard_normal(t.shape).astype(t.dtype) * f for t, f in zip(moved, finite, strict=True)
+    ]
+    pulled = run(vjp(program, floats(program), tuple(there)), *arrays, *cts)[len(program.outs) :]
+    if not all(finite) or not all(np.all(np.isfinite(g)) for g in pulled):
+        return  # a pole: forward says so, or 0 * inf does
+    a, c = inner(cts, moved), inner(pulled, v)
+    np.testing.assert_allclose(a, c, rtol=1e-7, atol=1e-7 * max(1.0, abs(a)))
+
+
+@settings(max_examples=80)
+@given(programs(max_nodes=12, dtypes=EVERY))
+def test_derivatives_have_the_dtypes_of_their_primals(case: Case) -> None:
+    program, arrays = case
+    moved = jvp_of(program, [p.dtype.is_inexact for p in program.params])
+    n = len(program.outs)
+    assert [o.dtype for o in moved.outs[n:]] == [o.dtype for o in program.outs]
+    present = tuple(o.dtype.is_inexact for o in program.outs)
+    wrt = tuple(range(len(program.params)))
+    pulled = vjp(program, wrt, present)
+    assert [o.dtype for o in pulled.outs[n:]] == [p.dtype for p in program.params]
+    cts = [np.ones(o.shape, o.dtype.np) for o, m in zip(program.outs, present, strict=True) if m]
+    for got, want in zip(run(pulled, *arrays, *cts), run(program, *arrays), strict=False):
+        close_to(got, want)
