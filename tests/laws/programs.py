@@ -26,7 +26,7 @@ from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp, open_param, uop
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import Program, close
+from fgrad.uop.program import Call, Cond, Program, Scan, While, close, gets
 
 Case = tuple[Program, list[np.ndarray]]
 
@@ -312,6 +312,80 @@ def _sort(m: _Maker) -> None:
     m.put(uop(Op.GET, (out,), 1), 1)
 
 
+# ---- control flow
+def _inner(m: _Maker, operands: Sequence[UOp]) -> tuple[list[UOp], _Maker]:
+    """-> (open params like `operands`, a maker that has grown a few nodes on them).
+
+    Inexact operands count as rounded: what a loop carries is not what it began with.
+    """
+    inner = _Maker(m.draw, m.dtypes, m.differentiable)
+    params = [open_param(x.dtype, x.shape) for x in operands]
+    for p in params:
+        inner.put(p, _ROUNDED if p.dtype.is_inexact else 1)
+    for _ in range(m.number(1, 4)):
+        m.choose(_STEPS)(inner)
+    return params, inner
+
+
+def _like(inner: _Maker, x: UOp) -> UOp:
+    """The newest node of the aval of `x`, often; sometimes an older one."""
+    found = [u for u in inner.nodes if u.dtype is x.dtype and u.shape == x.shape]
+    return found[-1] if inner.number(0, 2) else inner.choose(found)
+
+
+def _results(m: _Maker, u: UOp) -> None:
+    for g in gets(u):
+        m.put(g, _ROUNDED if g.dtype.is_inexact else 1)
+
+
+def _scan(m: _Maker) -> None:
+    xs = m.pick(lambda u: u.ndim > 0 and u.shape[0] <= 4)
+    init, const = m.pick(), m.pick()
+    if xs is None or init is None or const is None:
+        return
+    n = xs.shape[0]
+    like_x = b.const(0, xs.dtype, xs.shape[1:])
+    params, inner = _inner(m, [const, init, like_x])
+    body = close(params, [_like(inner, params[1]), inner.choose(inner.nodes)])
+    _results(m, uop(Op.SCAN, (const, init, xs), Scan(body, n, 1, 1, 1, bool(m.number(0, 1)))))
+
+
+def _cond(m: _Maker) -> None:
+    index = m.pick(lambda u: u.dtype in (dt.int32, dt.bool_) and u.shape == ())
+    x, y = m.pick(), m.pick()
+    if x is None or y is None:
+        return
+    if index is None:
+        index = b.const(m.number(-1, 3), dt.int32)
+    branches = []
+    for _ in range(m.number(1, 3)):
+        params, inner = _inner(m, [x, y])
+        branches.append(close(params, [_like(inner, params[0]), _like(inner, params[1])]))
+    _results(m, uop(Op.COND, (index, x, y), Cond(tuple(branches))))
+
+
+def _while(m: _Maker) -> None:
+    x, const = m.pick(), m.pick()
+    if x is None or const is None or m.differentiable:
+        return
+    n = open_param(dt.int64, ())
+    params, inner = _inner(m, [const, x])
+    args = (params[0], n, params[1])
+    test = close(args, [b.lt(n, m.number(0, 3))])
+    body = close(args, [b.add(n, 1), _like(inner, params[1])])
+    _results(m, uop(Op.WHILE, (const, b.const(0, dt.int64), x), While(test, body, 1)))
+
+
+def _call(m: _Maker) -> None:
+    x, y = m.pick(), m.pick()
+    if x is None or y is None:
+        return
+    params, inner = _inner(m, [x, y])
+    body = close(params, [inner.nodes[-1], _like(inner, params[0])])
+    _results(m, uop(Op.CALL, (x, y), Call(body, "checkpoint")))
+
+
+_CONTROL: tuple[Step, ...] = (_scan, _scan, _cond, _while, _call)
 _STEPS: tuple[Step, ...] = (
     _unary, _binary, _binary, _cast, _where, _movement, _movement, _reduce, _gather, _update, _sort,
 )  # fmt: skip
@@ -343,6 +417,7 @@ def programs(
     dtypes: Sequence[DType] = COMMON,
     differentiable: bool = False,
     special: bool | None = None,
+    control: bool = False,
 ) -> Case:
     """(Program, arrays for its parameters).
 
@@ -350,6 +425,7 @@ def programs(
     dtypes          what parameters and casts are made of
     differentiable  smooth ops on floats only, on data without ties
     special         may the data hold NaN, infinities and -0? Default: unless differentiable
+    control         with SCAN, COND, WHILE (unless differentiable) and checkpoint CALLs
     """
     special = not differentiable if special is None else special
     if differentiable:
@@ -366,7 +442,7 @@ def programs(
             arrays.append(arrays_for(rng, p.dtype, p.shape, special))
     params = list(m.nodes)
     for _ in range(draw(st.integers(1, max_nodes))):
-        draw(st.sampled_from(_STEPS))(m)
+        draw(st.sampled_from((*_STEPS, *_CONTROL, *_CONTROL) if control else _STEPS))(m)
     used = {s for u in m.nodes for s in u.src}
     outs = [u for u in m.nodes[len(params) :] if u not in used] or params[:1]
     if differentiable:

@@ -61,7 +61,7 @@ def test_the_source_of_a_program_rebuilds_the_same_nodes() -> None:
     assert all(a is c for a, c in zip(again.outs, program.outs, strict=True))
 
 
-@given(programs(dtypes=EVERY))
+@given(programs(dtypes=EVERY, control=True))
 def test_every_program_is_rebuilt_from_its_source(case: Case) -> None:
     program, _ = case
     again = rebuild(source(program))
