@@ -251,7 +251,8 @@ class _Builder:
         b_view, b_access = self._view(b, index, b_conds, n, k)
         if a_access.generated:
             a_access = replace(a_access, across=self._better_along_k(a, index, a_conds, m, k))
-        b_across = b_access.generated and self._better_along_k(b, index, b_conds, n, k)
+        if b_access.generated:
+            b_access = replace(b_access, across=self._better_along_k(b, index, b_conds, n, k))
         straight, ldc = self._straight(stores, m, n)
         machine = machine_of(self.limits)
         entries, rows, columns, depth = sizes
@@ -276,7 +277,7 @@ class _Builder:
             a_view=a_view,
             b_view=b_view,
             a_across=a_access.across,
-            b_across=b_across,
+            b_across=b_access.across,
             a_uneven=self._uneven(a, index, a_conds, k),
             straight=straight,
             plan=plan,

@@ -176,7 +176,8 @@ def make_plan(
     words[D.PANELS_M], words[D.LDC] = panels_m, ldc
     words[D.FULL_M] = panels_m if last == m - (panels_m - 1) * rows else panels_m - 1
     tiles = {Micro("tile", 0, element, r, vectors, by_rows) for r in (rows, last)}
-    micro = (DRIVER, Micro("pack", size=size), *sorted(tiles, key=lambda t: -t.rows))
+    turned = (Micro("turn", size),) if b.mode is Pack.ACROSS or b.across else ()
+    micro = (DRIVER, Micro("pack", size), *turned, *sorted(tiles, key=lambda t: -t.rows))
     return Plan(
         tuple(words),
         units=units_m * units_n,

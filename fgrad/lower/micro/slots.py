@@ -46,8 +46,7 @@ def tile_slot(element: Element, rows: int, vectors: int, by_rows: bool) -> Slot:
 
 @dataclass(frozen=True, slots=True)
 class Micro:
-    """One module of micro-kernels: "driver", "pack" (of `size` bytes), "vector" (of an element), or
-    "tile"."""
+    """One module of micro-kernels: "driver", "pack" or "turn" (of `size` bytes), "vector", "tile"."""
 
     kind: str
     size: int = 0
@@ -66,7 +65,11 @@ def micro_slots(key: Micro) -> tuple[tuple[str, Slot], ...]:
         case "driver":
             return (("gemm", GEMM), ("pack_b", PACK_B), ("gemv", GEMV))
         case "pack":
-            names = [(w, w if w == "turn" else f"pack_{w}") for w in _NAMES]
+            return tuple(
+                [(f"pack_{w}_{key.size}", pack_slot(w, key.size)) for w in ("along", "any", "rows")]
+            )
+        case "turn":
+            names = (("across", "pack_across"), ("turn", "turn"))
             return tuple([(f"{name}_{key.size}", pack_slot(w, key.size)) for w, name in names])
         case "vector":
             return tuple(
@@ -76,7 +79,7 @@ def micro_slots(key: Micro) -> tuple[tuple[str, Slot], ...]:
             name = tile.tile_name(key.element, key.rows, key.vectors, key.by_rows)
             return ((name, tile_slot(key.element, key.rows, key.vectors, key.by_rows)),)
     raise ValueError(
-        f"no module of micro-kernels is called {key.kind!r}; use driver, pack, vector or tile"
+        f"no module of micro-kernels is called {key.kind!r}; use driver, pack, turn, vector or tile"
     )
 
 
@@ -91,14 +94,10 @@ def micro_ir(key: Micro, machine: Machine) -> tuple[str, tuple[tuple[str, Slot],
         case "driver":
             functions = [driver.gemm(), driver.pack_b(), driver.gemv()]
         case "pack":
-            makers = (
-                pack.pack_along,
-                pack.pack_across,
-                pack.pack_any,
-                pack.pack_rows,
-                pack.turn_block,
-            )
+            makers = (pack.pack_along, pack.pack_any, pack.pack_rows)
             functions = [make(machine, key.size) for make in makers]
+        case "turn":
+            functions = [make(machine, key.size) for make in (pack.pack_across, pack.turn_block)]
         case "vector":
             functions = [vector.dot(machine, key.element), vector.axpy(machine, key.element)]
         case _:

@@ -330,6 +330,18 @@ def test_the_vector_may_be_computed_on_the_way() -> None:
     close(got, x.astype(np.float64) @ np.tanh(y.astype(np.float64)))
 
 
+def test_a_vector_times_a_computed_matrix_takes_the_general_way() -> None:
+    c = Case()
+    v, y = c(600)
+    a, x = c(600, 130)
+    contraction = einsum("k,km->m", v, ub.abs_(a))
+    assert kh.find([contraction]) is None  # the rows of a row kernel read it in order
+    b, z = c(3, 600)
+    (got,) = c.run(einsum("bk,km->bm", b, ub.abs_(a)))
+    close(got, z.astype(np.float64) @ np.abs(x))
+    assert y.shape == (600,)
+
+
 def test_batches_of_matrix_times_vector() -> None:
     c = Case()
     a, x = c(5, 100, 333)

@@ -146,7 +146,7 @@ def test_plans_cover_every_panel_once(vector: int) -> None:
 
 
 def test_every_function_has_its_own_slot() -> None:
-    keys = [Micro("driver"), Micro("pack", 4), Micro("pack", 8)]
+    keys = [Micro("driver")] + [Micro(kind, size) for kind in ("pack", "turn") for size in (4, 8)]
     keys += [Micro("vector", element=e) for e in Element]
     keys += [
         Micro("tile", 0, e, r, v, by_rows)
@@ -164,6 +164,7 @@ def test_texts_call_nothing_outside() -> None:
     for key in (
         Micro("driver"),
         Micro("pack", 4),
+        Micro("turn", 8),
         Micro("vector", element=Element.F64),
         Micro("tile", rows=2, vectors=1),
     ):
