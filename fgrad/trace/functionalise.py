@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fgrad.errors import OrderingError
 from fgrad.uop import build as b
+from fgrad.uop.cache import remember
 from fgrad.uop.memory import NEVER, Clock, Memory, View, Write, joined, last_of, with_
 from fgrad.uop.node import UOp, paused_gc, uop
 from fgrad.uop.op import Mode, Op
@@ -202,7 +202,7 @@ class _Versions:
         return b.update(old, v, mode=mode, idx=idx, gate=gate, batch=m.arg)
 
 
-@lru_cache(maxsize=1024)
+@remember(1024)
 def _pure_body(body: Program) -> tuple[Program, tuple[int, ...]]:
     """-> (the body returning its results and the new contents of what it writes, those slots)."""
     outs, final = functionalise(body.outs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from fgrad.errors import OrderingError
+from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import Call, Program
@@ -66,7 +66,7 @@ def _recorded(call: UOp, arg: Call) -> Accesses:
     return Accesses(tuple(sorted(set(record.reads))), tuple(sorted(set(record.writes))))
 
 
-@lru_cache(maxsize=1024)
+@remember(1024)
 def of_body(body: Program) -> Accesses:
     """The accesses of a raw body, by parameter."""
     slot = {p: i for i, p in enumerate(body.params)}

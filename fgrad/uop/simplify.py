@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fgrad.uop import build as b
 from fgrad.uop import simplify_values, simplify_views
+from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 from fgrad.uop.pattern import Make, Rewriter, Rows, value
@@ -28,7 +28,7 @@ def simplify(outs: Sequence[UOp]) -> list[UOp]:
     return Rewriter(rows.of).walk(outs)
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def simplify_program(program: Program) -> Program:
     """`program` with simplified outs; parameters and effects stay as they are."""
     outs = tuple(simplify(program.outs))

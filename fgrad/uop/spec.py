@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from fgrad.errors import SpecError
 from fgrad.uop import dtype as dt
+from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import BINARY, CALLS, MOVEMENT, REDUCERS, UNARY, Op
 from fgrad.uop.program import Call, Cond, Host, Program, Scan, Update, While
@@ -38,7 +38,7 @@ TRACED = Spec(
 RAW = Spec("RAW")
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def verify(program: Program, spec: Spec = TRACED) -> None:
     """Check a closed program, and the programs inside it.
 
