@@ -10,9 +10,8 @@ import math
 from enum import Enum
 from typing import Any
 
+from fgrad import numpy as functions
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.numpy import elementwise as functions
-from fgrad.numpy import logic
 from fgrad.numpy.common import binary, common, need, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
@@ -57,12 +56,12 @@ square = functions.square
 sub = functions.subtract
 tan = functions.tan
 tanh = functions.tanh
-eq = logic.equal
-ne = logic.not_equal
-lt = logic.less
-le = logic.less_equal
-gt = logic.greater
-ge = logic.greater_equal
+eq = functions.equal
+ne = functions.not_equal
+lt = functions.less
+le = functions.less_equal
+gt = functions.greater
+ge = functions.greater_equal
 
 
 # ---- division

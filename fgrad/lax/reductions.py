@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.numpy.analysis import log_add
 from fgrad.numpy.common import axes_of, axis_of, need, public
-from fgrad.numpy.elementwise import log_add
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import Stage

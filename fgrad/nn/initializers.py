@@ -1,0 +1,211 @@
+"""Initial values of parameters: `init = he_normal(); w = init(key, shape)`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from fgrad import numpy as functions
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.lax.shapes import full
+from fgrad.random import continuous, structured
+from fgrad.trace.arraylike import Array
+from fgrad.uop import dtype as dt
+from fgrad.uop.dtype import to_dtype
+
+Axes = int | Sequence[int]
+DTypeLike = Any
+
+
+class Initializer(Protocol):
+    """A function (key, shape, dtype) -> array."""
+
+    def __call__(self, key: Any, shape: Sequence[int], dtype: DTypeLike = None) -> Array:
+        """The initial values."""
+
+
+def _dtype(given: DTypeLike, default: DTypeLike) -> dt.DType:
+    what = default if given is None else given
+    return dt.default_float() if what is None else to_dtype(what)
+
+
+def zeros(
+    key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None
+) -> Array:
+    """All 0; the key is not used."""
+    return full(shape, 0, _dtype(dtype, None))
+
+
+def ones(
+    key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None
+) -> Array:
+    """All 1; the key is not used."""
+    return full(shape, 1, _dtype(dtype, None))
+
+
+def constant(value: Any, dtype: DTypeLike = None) -> Initializer:
+    """Every element the same `value`."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        return full(shape, value, _dtype(dtype, None))
+
+    return init
+
+
+def uniform(scale: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
+    """Uniform in [0, scale)."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        return functions.multiply(continuous.uniform(key, shape, _dtype(dtype, None)), scale)
+
+    return init
+
+
+def normal(stddev: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
+    """Normal with mean 0 and that standard deviation."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        return functions.multiply(continuous.normal(key, shape, _dtype(dtype, None)), stddev)
+
+    return init
+
+
+def truncated_normal(
+    stddev: float = 1e-2, dtype: DTypeLike = None, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """stddev times standard normal numbers between `lower` and `upper`."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        x = continuous.truncated_normal(key, lower, upper, shape, _dtype(dtype, None))
+        return functions.multiply(x, stddev)
+
+    return init
+
+
+def _product(shape: Sequence[int], axes: Axes) -> int:
+    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    return math.prod([shape[a] for a in given])
+
+
+def fans(
+    shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
+) -> tuple[float, float]:
+    """-> (fan_in, fan_out): how many inputs feed an output, and the other way round.
+
+    Axes that are neither are the receptive field and count for both.
+    """
+    if len(shape) < 2 and isinstance(in_axis, int) and isinstance(out_axis, int):
+        raise note_user_line(
+            ShapeError(
+                f"this initializer needs at least two axes (in_axis, out_axis), got shape {tuple(shape)}"
+            )
+        )
+    into, out, batch = [_product(shape, a) for a in (in_axis, out_axis, batch_axis)]
+    field = math.prod(shape) / into / out / batch if into and out and batch else 0.0
+    return into * field, out * field
+
+
+_TRUNCATED_STDDEV = 0.87962566103423978  # of a standard normal number between -2 and 2
+
+
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: DTypeLike = None,
+) -> Initializer:
+    """Mean 0 and variance scale / n.
+
+    mode          what n is: "fan_in", "fan_out", "fan_avg", or "fan_geo_avg"
+    distribution  "truncated_normal", "normal" or "uniform"
+    """
+    if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
+        raise note_user_line(
+            ArgumentError(f'mode is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg", got {mode!r}')
+        )
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise note_user_line(
+            ArgumentError(
+                f'distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}'
+            )
+        )
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        kind = _dtype(dtype, None)
+        fan_in, fan_out = fans(shape, in_axis, out_axis, batch_axis)
+        n = {
+            "fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2, "fan_geo_avg": math.sqrt(fan_in * fan_out),
+        }[mode]  # fmt: skip
+        variance = scale / n if n else 0.0
+        if distribution == "uniform":
+            x, factor = continuous.uniform(key, shape, kind, -1.0), math.sqrt(3 * variance)
+        elif distribution == "normal":
+            x, factor = continuous.normal(key, shape, kind), math.sqrt(variance)
+        else:
+            x = continuous.truncated_normal(key, -2.0, 2.0, shape, kind)
+            factor = math.sqrt(variance) / _TRUNCATED_STDDEV
+        return functions.multiply(x, factor)
+
+    return init
+
+
+def _family(
+    scale: float, mode: str, distribution: str, name: str, doc: str
+) -> Callable[..., Initializer]:
+    def make(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = None
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = doc
+    return make
+
+
+glorot_uniform = _family(
+    1.0, "fan_avg", "uniform", "glorot_uniform", "Uniform, variance 1 / mean of the fans."
+)
+glorot_normal = _family(
+    1.0,
+    "fan_avg",
+    "truncated_normal",
+    "glorot_normal",
+    "Truncated normal, variance 1 / mean of the fans.",
+)
+lecun_uniform = _family(1.0, "fan_in", "uniform", "lecun_uniform", "Uniform, variance 1 / fan_in.")
+lecun_normal = _family(
+    1.0, "fan_in", "truncated_normal", "lecun_normal", "Truncated normal, variance 1 / fan_in."
+)
+he_uniform = _family(2.0, "fan_in", "uniform", "he_uniform", "Uniform, variance 2 / fan_in.")
+he_normal = _family(
+    2.0, "fan_in", "truncated_normal", "he_normal", "Truncated normal, variance 2 / fan_in."
+)
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
+    """A random matrix with orthogonal rows or columns; see `fgrad.random.orthogonal`."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        return structured.orthogonal(key, shape[column_axis], (), _dtype(dtype, None))
+
+    return init
+
+
+def delta_orthogonal(
+    scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None
+) -> Initializer:
+    """A convolution kernel that is orthogonal at its center and 0 around."""
+    raise NotImplementedError("delta_orthogonal; use he_normal or glorot_normal for convolutions")
+
+
+__all__ = [
+    "Initializer", "constant", "delta_orthogonal", "fans", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+    "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal",
+    "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros",
+]  # fmt: skip

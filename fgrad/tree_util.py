@@ -1,0 +1,400 @@
+"""Pytrees: nested containers of arrays, and functions over them.
+
+Lists, tuples, named tuples, dictionaries (ordered by key) and registered classes are containers; None is an empty one;
+everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import optree
+
+from fgrad.errors import ArgumentError
+from fgrad.trace import tree as trees
+
+T = TypeVar("T")
+PyTreeDef = optree.PyTreeSpec
+IsLeaf = Callable[[Any], bool] | None
+NAMESPACE = trees.NAMESPACE
+
+
+# ---- paths
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """The step to element `idx` of a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class DictKey:
+    """The step to the value at `key` of a dictionary."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """The step to attribute `name`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FlattenedIndexKey:
+    """The step to child number `key` of a class registered without keys."""
+
+    key: int
+
+    def __str__(self) -> str:
+        return f"[<flat index {self.key}>]"
+
+
+KeyEntry = SequenceKey | DictKey | GetAttrKey | FlattenedIndexKey
+KeyPath = tuple[Any, ...]
+
+
+class _KeyedEntry(optree.PyTreeEntry):
+    """A step whose entry is the key that the class gave."""
+
+    def codify(self, node: str = "") -> str:
+        """The code that takes this step from `node`."""
+        return f"{node}{self.entry}"
+
+    def __call__(self, obj: Any) -> Any:
+        key = self.entry
+        if isinstance(key, GetAttrKey):
+            return getattr(obj, key.name)
+        return obj[key.idx if isinstance(key, SequenceKey) else key.key]
+
+
+def _key(entry: Any) -> Any:
+    if isinstance(entry, _KeyedEntry):
+        return entry.entry
+    if isinstance(entry, optree.NamedTupleEntry):
+        return GetAttrKey(entry.field)
+    if isinstance(entry, optree.MappingEntry):
+        return DictKey(entry.entry)
+    if isinstance(entry, optree.SequenceEntry):
+        return SequenceKey(entry.entry)
+    if isinstance(entry, optree.GetAttrEntry):
+        return GetAttrKey(entry.entry)
+    return FlattenedIndexKey(entry.entry)
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """A path as text: `['w'][0]`; with `simple` the bare names joined by `separator`.
+
+    >>> keystr((DictKey("w"), SequenceKey(0)))
+    "['w'][0]"
+    """
+    if not simple:
+        return separator.join([str(k) for k in keys])
+    names = [getattr(k, "name", getattr(k, "key", getattr(k, "idx", k))) for k in keys]
+    return separator.join([str(n) for n in names])
+
+
+# ---- flattening
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
+    """-> (leaves, structure)."""
+    return trees.flatten(tree, is_leaf)
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of that structure with these leaves."""
+    return trees.unflatten(treedef, leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves, in the order of the structure."""
+    return trees.leaves_of(tree, is_leaf)
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+    """The structure without the leaves."""
+    return trees.structure(tree, is_leaf)
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    """-> ([(path, leaf), ..], structure). A path is a tuple of keys; `keystr` prints it."""
+    if is_leaf_takes_path:
+        raise NotImplementedError("is_leaf_takes_path; give is_leaf a function of the value alone")
+    leaves, treedef = trees.flatten(tree, is_leaf)
+    paths = [tuple([_key(e) for e in a]) for a in treedef.accessors()]
+    return list(zip(paths, leaves, strict=True)), treedef
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
+    """[(path, leaf), ..]."""
+    return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`, or go deeper.
+
+    >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
+    {'a': 3}
+    """
+    return trees.map_(f, tree, *rest, is_leaf=is_leaf)
+
+
+def tree_map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: IsLeaf = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
+    """As `tree_map`, with the path of the leaf as the first argument of `f`."""
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    others = [treedef.flatten_up_to(r) for r in rest]
+    return treedef.unflatten(
+        [f(*args) for args in zip(*zip(*pairs, strict=True), *others, strict=True)] if pairs else []
+    )
+
+
+_MISSING = object()
+
+
+def tree_reduce(
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = _MISSING,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Leaves combined one after the other, from `initializer` on if it is given."""
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is _MISSING:
+        return functools.reduce(function, leaves)
+    return functools.reduce(function, leaves, initializer)
+
+
+def tree_reduce_associative(
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
+    *,
+    identity: Any = _MISSING,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Leaves combined pairwise, as a balanced tree; `identity` is the result for no leaves."""
+    parts = tree_leaves(tree, is_leaf)
+    if not parts:
+        if identity is _MISSING:
+            raise ArgumentError("tree_reduce_associative of no leaves needs identity=")
+        return identity
+    while len(parts) > 1:
+        pairs = [operation(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(pairs) * 2 :]
+    return parts[0]
+
+
+def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves are true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
+    """Whether every element is a leaf."""
+    return all(trees.structure(x, is_leaf).is_leaf() for x in iterable)
+
+
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef, pytree_to_transpose: Any
+) -> Any:
+    """A tree of trees with inside and outside exchanged.
+
+    >>> outer, inner = tree_structure([0, 0]), tree_structure({"a": 0})
+    >>> tree_transpose(outer, inner, [{"a": 1}, {"a": 2}])
+    {'a': [1, 2]}
+    """
+    inner = [
+        inner_treedef.flatten_up_to(t) for t in outer_treedef.flatten_up_to(pytree_to_transpose)
+    ]
+    if inner_treedef.num_leaves == 0:
+        return inner_treedef.unflatten([])
+    columns = [[row[i] for row in inner] for i in range(inner_treedef.num_leaves)]
+    return inner_treedef.unflatten([outer_treedef.unflatten(c) for c in columns])
+
+
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """The structure of `full_tree`, filled with the leaves of `prefix_tree` that stand above."""
+    return optree.tree_broadcast_prefix(prefix_tree, full_tree, is_leaf, namespace=NAMESPACE)
+
+
+# ---- structures
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures one level down."""
+    return list(treedef.children())
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether the structure is a single leaf."""
+    return bool(treedef.is_leaf())
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of such trees."""
+    return optree.treespec_tuple(tuple(treedefs), namespace=NAMESPACE)
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+    """-> (children, what else there is to know) of a container. Raises ValueError for a leaf."""
+    if trees.structure(tree).is_leaf():
+        raise ValueError(f"cannot flatten a leaf: {tree!r}")
+    children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
+    return list(children), metadata
+
+
+# ---- registering classes
+def register_pytree_node(
+    nodetype: type[T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Any]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_with_keys_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Make `nodetype` a container.
+
+    flatten_func            object -> (children, metadata); metadata is compared and hashed
+    unflatten_func          (metadata, children) -> object; the children may be any values, not only arrays
+    flatten_with_keys_func  object -> ([(key, child), ..], metadata), for paths
+    """
+    if flatten_with_keys_func is not None:
+        register_pytree_with_keys(nodetype, flatten_with_keys_func, unflatten_func, flatten_func)
+        return
+    optree.register_pytree_node(
+        nodetype,
+        lambda x: tuple(flatten_func(x))[:2],
+        unflatten_func,
+        path_entry_type=optree.FlattenedEntry,
+        namespace=NAMESPACE,
+    )
+
+
+def register_pytree_with_keys(
+    nodetype: type[T],
+    flatten_with_keys: Callable[[T], tuple[Iterable[Any], Any]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..], metadata)."""
+
+    def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
+        pairs, metadata = flatten_with_keys(x)
+        pairs = list(pairs)
+        return [c for _, c in pairs], metadata, [k for k, _ in pairs]
+
+    optree.register_pytree_node(
+        nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE
+    )
+
+
+def register_pytree_node_class(cls: type[T]) -> type[T]:
+    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`."""
+    named: Any = cls
+    register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
+    return cls
+
+
+def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
+    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`."""
+    named: Any = cls
+    register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
+    return cls
+
+
+def register_dataclass(
+    nodetype: Any = None,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> Any:
+    """Make a class with named fields a container; also a decorator.
+
+    data_fields   fields that are children; by default those not marked with field(metadata={"static": True})
+    meta_fields   fields that are metadata: compared and hashed
+    drop_fields   fields that are neither, and take their defaults
+    """
+    if nodetype is None:
+        return functools.partial(
+            register_dataclass,
+            data_fields=data_fields,
+            meta_fields=meta_fields,
+            drop_fields=drop_fields,
+        )
+    if (data_fields is None) != (meta_fields is None):
+        raise ArgumentError("register_dataclass needs both data_fields and meta_fields, or neither")
+    if data_fields is None or meta_fields is None:
+        if not dataclasses.is_dataclass(nodetype):
+            raise ArgumentError(
+                "register_dataclass of a class that is no dataclass needs data_fields and meta_fields"
+            )
+        fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
+        meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
+        data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
+    elif dataclasses.is_dataclass(nodetype):
+        known = {f.name for f in dataclasses.fields(nodetype) if f.init}
+        named = {*data_fields, *meta_fields, *drop_fields}
+        if known != named & known or not {*data_fields, *meta_fields} <= known:
+            raise ArgumentError(
+                f"register_dataclass of {nodetype.__name__}: its fields are {sorted(known)}, but data_fields, meta_fields "
+                f"and drop_fields name {sorted(named)}"
+            )
+    data, meta = tuple(data_fields), tuple(meta_fields)
+    keys = [GetAttrKey(name) for name in data]
+
+    def flatten(x: Any) -> tuple[list[Any], Any, list[Any]]:
+        return [getattr(x, n) for n in data], tuple([getattr(x, n) for n in meta]), keys
+
+    def unflatten(metadata: Any, children: Any) -> Any:
+        values = dict(zip(data, children, strict=True))
+        return nodetype(**values, **dict(zip(meta, metadata, strict=True)))
+
+    optree.register_pytree_node(
+        nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE
+    )
+    return nodetype
+
+
+def register_static(cls: type[T]) -> type[T]:
+    """Class decorator: objects have no leaves and are compared and hashed as a whole."""
+    optree.register_pytree_node(cls, lambda x: ((), x), lambda x, _: x, namespace=NAMESPACE)
+    return cls
+
+
+class Partial(functools.partial):  # type: ignore[type-arg]
+    """functools.partial as a container: the arguments are children, the function is metadata."""
+
+
+optree.register_pytree_node(
+    Partial,
+    lambda p: ((p.args, p.keywords), p.func),
+    lambda func, parts: Partial(func, *parts[0], **parts[1]),
+    path_entry_type=optree.FlattenedEntry,
+    namespace=NAMESPACE,
+)
+
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef", "SequenceKey", "all_leaves",
+    "flatten_one_level", "keystr", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
+    "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static", "tree_all", "tree_broadcast",
+    "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path",
+    "tree_reduce", "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children",
+    "treedef_is_leaf", "treedef_tuple",
+]  # fmt: skip
