@@ -5,12 +5,13 @@ Which carries are batched is a least fixed point, as in `control_jvp.py`.
 
 from __future__ import annotations
 
+from fgrad.trace.host import is_token
 from fgrad.trace.interpret import batching
 from fgrad.trace.special_derivatives import from_front, to_front
 from fgrad.trace.strong import tail
-from fgrad.trace.widen import Batching, align, batch_program, lead
+from fgrad.trace.widen import Batching, batch_program, lead
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import cast, const_like, le, reduce_, where
+from fgrad.uop.build import cast, const_like, le, maximum, reduce_, where
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Cond, Program, Scan, While, close, gets
@@ -48,7 +49,10 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
 
 @batching(Op.COND)
 def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
-    """A choice for each member runs all branches and selects; a common one stays a choice."""
+    """A choice for each member runs all branches and selects; a common one stays a choice.
+
+    Where all branches run, all their effects happen: the token that comes out waits for each.
+    """
     branches = u.arg.branches
     f = tuple(flags[1:])
     sides = [batch_program(b, at, f) for b in branches]
@@ -57,31 +61,38 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
         programs = tuple([batch_program(b, at, f, union)[0] for b in branches])
         return gets(uop(Op.COND, tuple(src), Cond(programs))), list(union)
     index = cast(src[0], dt.int64)
-    n = len(branches[0].outs)
+    each = [not any(map(is_token, outs)) for outs in zip(*[b.outs for b in branches], strict=True)]
     chosen: list[UOp] = []
     for k, (program, out) in enumerate(sides):
-        values = align(program.inline(src[1:]), out, at.size)
+        values = [
+            lead(v, at.size) if m and not f else v
+            for v, f, m in zip(program.inline(src[1:]), out, each, strict=True)
+        ]
         if k == 0:
             chosen = values
             continue
         later = le(const_like(k, index), index)  # also beyond the last: the index is clipped
-        chosen = [where(tail(later, v), v, c) for v, c in zip(values, chosen, strict=True)]
-    return chosen, [True] * n
+        chosen = [
+            where(tail(later, v), v, c) if m else maximum(v, c)
+            for v, c, m in zip(values, chosen, each, strict=True)
+        ]
+    return chosen, each
 
 
 @batching(Op.WHILE)
 def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
     """With a condition for each member: run while any runs.
 
-    Members that are done keep their carry.
+    Members that are done keep their carry; effects happen as often as the longest of them runs.
     """
     w: While = u.arg
     nc = w.consts
     fc, carries = flags[:nc], list(flags[nc:])
+    selected = [not is_token(o) for o in w.body.outs]
     while True:
         cond, (each,) = batch_program(w.cond, at, (*fc, *carries))
         if each:
-            carries = [True] * len(carries)
+            carries = [a or b for a, b in zip(carries, selected, strict=True)]
             cond, _ = batch_program(w.cond, at, (*fc, *carries))
         body, out = batch_program(w.body, at, (*fc, *carries), tuple(carries))
         if list(out) == carries:
@@ -94,8 +105,8 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> Batched:
     if each:
         running = cond.outs[0]
         kept = [
-            where(tail(running, new), new, old)
-            for new, old in zip(body.outs, body.params[nc:], strict=True)
+            where(tail(running, new), new, old) if m else new
+            for new, old, m in zip(body.outs, body.params[nc:], carries, strict=True)
         ]
         body = close(body.params, kept)
         cond = Program(cond.params, (reduce_(running, (0,), Op.OR),))

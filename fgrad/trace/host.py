@@ -14,7 +14,8 @@ from typing import Any
 from fgrad.trace.interpret import batching, jvp, split_rules, transpose
 from fgrad.trace.maybe import Maybe, pick
 from fgrad.trace.strong import Cotangent
-from fgrad.trace.widen import Batching, align
+from fgrad.trace.widen import Batching, align, results_of
+from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.build import reduce_
 from fgrad.uop.node import UOp, open_param, uop
@@ -109,3 +110,12 @@ def one_by_one(
 def _alike(token: UOp) -> UOp:
     """A token that came to be batched: its members are all alike."""
     return reduce_(token, (0,), Op.MAX)
+
+
+def is_token(u: UOp) -> bool:
+    """The token that an ordered call gives, also out of the calls around it."""
+    if u.op is not Op.GET or u.dtype is not dt.uint8 or u.shape != ():
+        return False
+    if u.src[0].op is Op.HOST:
+        return bool(u.src[0].arg.ordered) and u.arg == 0
+    return any(is_token(p.outs[u.arg]) for p in results_of(u.src[0]))

@@ -78,6 +78,11 @@ def programs_of(u: UOp) -> tuple[Program, ...]:
     return (u.arg.body,) if u.op in (Op.CALL, Op.SCAN) else ()
 
 
+def results_of(u: UOp) -> tuple[Program, ...]:
+    """The programs whose outs are the members of a call, one of them at a time."""
+    return (u.arg.body,) if u.op is Op.WHILE else programs_of(u)
+
+
 @memo
 def has_axis(program: Program, axis: Any) -> bool:
     """Whether a collective over `axis` stands in the program."""

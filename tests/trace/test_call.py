@@ -25,9 +25,11 @@ from tests.trace.calculus import (
     run,
     scan,
     stage,
+    switch,
     tangents,
     total,
     value_and_grad,
+    while_,
 )
 
 Rng = np.random.Generator
@@ -280,6 +282,61 @@ def test_ordered_callbacks_thread_one_token(rng: Rng) -> None:
     seen.clear()
     run(vjp(stage(f, x[0], np.uint8(0)), (0,), (True, False)), x[0], np.uint8(0), np.array(1.0))
     assert len(seen) == 2
+
+
+def test_effects_in_a_choice_for_each_member_keep_one_token() -> None:
+    seen: list[float] = []
+
+    def note(x: Any) -> tuple[()]:
+        seen.append(float(x))
+        return ()
+
+    def noted(token: UOp, x: UOp) -> UOp:
+        arg = Host(note, (Aval(dt.uint8, ()),), "note", ordered=True)
+        return gets(uop(Op.HOST, (token, x), arg))[0]
+
+    def choose(x: UOp, token: UOp) -> list[UOp]:
+        index = b.cast(b.lt(x, 0), dt.int64)
+        return switch(index, [lambda x, t: [x, noted(t, x)], lambda x, t: [b.neg(x), t]], x, token)
+
+    def repeat(x: UOp, token: UOp) -> list[UOp]:
+        return while_(lambda x, t: b.lt(x, 3), lambda x, t: [b.add(x, 1.0), noted(t, x)], x, token)
+
+    x = np.array([1.0, -2.0])
+    for f, value, times in ((choose, [1, 2], 2), (repeat, [3, 3], 2 * 5)):
+        many, out = batch(stage(f, x[0], np.uint8(0)), (True, False), 2)
+        assert out == (True, False)
+        np.testing.assert_array_equal(run(many, x, np.uint8(0))[0], value)
+        assert len(seen) == times
+        seen.clear()
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_custom_rules_inside_loops(kind: str, rng: Rng) -> None:
+    def f(x: UOp, w: UOp) -> UOp:
+        def body(c: list[UOp], y: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+            (z,) = call(lambda x: [b.sin(x)], kind, Thrice, b.mul(c[0], y[0]))
+            return [b.add(z, c[0])], [z]
+
+        c, ys = scan(body, [x], [w])
+        return b.add(c[0], total(ys[0]))
+
+    def plain(x: Any, w: Any) -> Any:
+        """The value and its derivative by x, with three times the cosine."""
+        d, dys, c = 1.0, 0.0, x
+        for y in w:
+            dz = 3 * np.cos(c * y) * y * d
+            d, dys, c = d + dz, dys + dz, c + np.sin(c * y)
+        return d + dys
+
+    x, w = rng.standard_normal(()), rng.standard_normal(4)
+    g = grads(stage(f, x, w))
+    np.testing.assert_allclose(run(g, x, w)[0], plain(x, w))
+    xs = rng.standard_normal(3)
+    many, _ = batch(g, (True, False), 3)
+    np.testing.assert_allclose(run(many, xs, w)[0], [plain(a, w) for a in xs])
+    inside, _ = batch(stage(f, x, w), (True, False), 3)
+    np.testing.assert_allclose(run(grads(inside), xs, w)[0], [plain(a, w) for a in xs])
 
 
 # ---- collectives
