@@ -1,56 +1,139 @@
 """fgrad.numpy: NumPy's array functions, differentiable, vectorisable and compiled.
 
-Names, arguments and defaults are NumPy's, and the Python array API standard's (2024.12): this module is a conforming
+Names, arguments and defaults are NumPy's, and the Python array API standard's (2024.12): this
+module is a conforming
 namespace. Dtypes are NumPy's; Python numbers are weak, so `x * 2.0` keeps x's dtype.
 """
+
 # ruff: noqa: F403
 from __future__ import annotations
 
 import sys
 from math import e, inf, nan, pi
+from typing import Any
 
 from fgrad.numpy import (
+    analysis,
+    bits,
     creation,
+    differences,
     dtypes,
+    einsums,
     elementwise,
+    extremes,
     fft,
+    floats,
     functional,
     gathering,
     grids,
+    histograms,
+    joining,
     linalg,
     logic,
+    matrices,
     methods,
+    moments,
     padding,
     polynomials,
+    powers,
     products,
+    ranges,
     reductions,
+    repeating,
+    rounding,
+    running,
+    searching,
+    sets,
     shapes,
     sorting,
     statistics,
 )
+from fgrad.numpy.analysis import *
+from fgrad.numpy.bits import *
 from fgrad.numpy.creation import *
+from fgrad.numpy.differences import *
 from fgrad.numpy.dtypes import *
 from fgrad.numpy.dtypes import bool_ as bool
+from fgrad.numpy.einsums import *
 from fgrad.numpy.elementwise import *
+from fgrad.numpy.extremes import *
+from fgrad.numpy.floats import *
 from fgrad.numpy.functional import *
 from fgrad.numpy.gathering import *
 from fgrad.numpy.grids import *
+from fgrad.numpy.histograms import *
+from fgrad.numpy.joining import *
 from fgrad.numpy.logic import *
+from fgrad.numpy.matrices import *
+from fgrad.numpy.moments import *
+from fgrad.numpy.namespace import NamespaceInfo
 from fgrad.numpy.padding import *
 from fgrad.numpy.polynomials import *
+from fgrad.numpy.powers import *
 from fgrad.numpy.products import *
+from fgrad.numpy.ranges import *
 from fgrad.numpy.reductions import *
+from fgrad.numpy.repeating import *
+from fgrad.numpy.rounding import *
+from fgrad.numpy.running import *
+from fgrad.numpy.searching import *
+from fgrad.numpy.sets import *
 from fgrad.numpy.shapes import *
 from fgrad.numpy.sorting import *
 from fgrad.numpy.statistics import *
 from fgrad.trace.arraylike import Array as ndarray
+from fgrad.uop.dtype import default_complex, default_float
 
 euler_gamma = 0.5772156649015329
 newaxis = None
 _PARTS = (
-    creation, dtypes, elementwise, functional, gathering, grids, logic, padding, polynomials, products, reductions,
-    shapes, sorting, statistics,
-)  # fmt: skip
+    analysis,
+    bits,
+    creation,
+    differences,
+    dtypes,
+    einsums,
+    elementwise,
+    extremes,
+    floats,
+    functional,
+    gathering,
+    grids,
+    histograms,
+    joining,
+    logic,
+    matrices,
+    moments,
+    padding,
+    polynomials,
+    powers,
+    products,
+    ranges,
+    reductions,
+    repeating,
+    rounding,
+    running,
+    searching,
+    sets,
+    shapes,
+    sorting,
+    statistics,
+)
 __all__ = ["bool", "e", "euler_gamma", "fft", "inf", "linalg", "nan", "ndarray", "newaxis", "pi"]
 __all__ += [_name for _part in _PARTS for _name in _part.__all__]
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """What this namespace can do: the array API standard's inspection object."""
+    return NamespaceInfo()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "float_":  # depends on the configuration
+        return default_float().np.type
+    if name == "complex_":
+        return default_complex().np.type
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 methods.NAMESPACE.append(sys.modules[__name__])

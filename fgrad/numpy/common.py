@@ -1,4 +1,5 @@
 """What the array functions share: axes, shapes, dtypes and the errors about them."""
+
 from __future__ import annotations
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.run.array import DeviceArray, empty, from_host, writable_view
 from fgrad.run.eager import public
+from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, lift, promoted, scalar_fits
@@ -29,14 +31,20 @@ __all__ = ["Axis", "DTypeLike"]
 
 
 def axis_of(axis: Any, ndim: int, name: str) -> int:
-    """`axis` counted from the front; raises ShapeError naming the function when there is no such axis."""
+    """`axis` counted from the front; raises ShapeError naming the function when there is no such
+    axis.
+    """
     try:
         i = operator.index(axis)
     except TypeError:
-        raise note_user_line(ArgumentError(f"{name}: axis must be an integer, got {axis!r}")) from None
+        raise note_user_line(
+            ArgumentError(f"{name}: axis must be an integer, got {axis!r}")
+        ) from None
     if not -ndim <= i < ndim:
         span = f"use {-ndim} to {ndim - 1}" if ndim else "a 0-d array has no axes"
-        raise note_user_line(ShapeError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}"))
+        raise note_user_line(
+            ShapeError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}")
+        )
     return i % ndim
 
 
@@ -55,7 +63,9 @@ def size_of(n: Any, name: str) -> int:
     try:
         size = operator.index(n)
     except TypeError:
-        raise note_user_line(ArgumentError(f"{name}: a size must be an integer, got {n!r}")) from None
+        raise note_user_line(
+            ArgumentError(f"{name}: a size must be an integer, got {n!r}")
+        ) from None
     if size < 0:
         raise note_user_line(ShapeError(f"{name}: a size must not be negative, got {size}"))
     return size
@@ -86,7 +96,8 @@ def reshaped_to(shape: Any, old: tuple[int, ...], name: str) -> tuple[int, ...]:
     if math.prod(sizes) != total or any(n < 0 for n in sizes):
         raise note_user_line(
             ShapeError(
-                f"{name}: cannot reshape {old} ({total} elements) into {tuple(sizes)} ({math.prod(sizes)} elements); "
+                f"{name}: cannot reshape {old} ({total} elements) into {tuple(sizes)} "
+                f"({math.prod(sizes)} elements); "
                 "give -1 for a size that should be worked out"
             )
         )
@@ -96,12 +107,12 @@ def reshaped_to(shape: Any, old: tuple[int, ...], name: str) -> tuple[int, ...]:
 def no_out(out: Any, name: str) -> None:
     """Refuse `out=`: arrays are immutable."""
     if out is not None:
-        raise NotImplementedError(f"{name}: arrays are immutable, so out= cannot be written; bind the result to the name")
+        raise NotImplementedError(
+            f"{name}: arrays are immutable, so out= cannot be written; bind the result to the name"
+        )
 
 
-def common(
-    name: str, *xs: ArrayLike, least: DType | None = None
-) -> tuple[list[UOp], DType, bool]:
+def common(name: str, *xs: ArrayLike, least: DType | None = None) -> tuple[list[UOp], DType, bool]:
     """-> (nodes of one dtype and shape, dtype, weak); errors name the function."""
     try:
         nodes, dtype, weak = promoted(*xs, least=least)
@@ -136,18 +147,26 @@ def need(condition: bool, name: str, message: str) -> None:
 
 
 def fitting(x: Any, other: Any) -> Any:
-    """The Python int `x` as an operand beside `other`: checked for overflow, beyond int64 a NumPy scalar."""
-    dtype = other.aval.dtype if isinstance(other, Array) else (
-        dt.to_dtype(other.dtype) if isinstance(other, np.ndarray | np.generic) else None)  # fmt: skip
+    """The Python int `x` as an operand beside `other`: checked for overflow, beyond int64 a NumPy
+    scalar.
+    """
+    dtype = (
+        other.aval.dtype
+        if isinstance(other, Array)
+        # fmt: skip
+        else (dt.to_dtype(other.dtype) if isinstance(other, np.ndarray | np.generic) else None)
+    )
     if dtype is not None and dtype.is_int:
         scalar_fits(x, dtype)
     return x if -(1 << 63) <= x < 1 << 63 else np.uint64(x)
 
 
 def binary(body: F) -> F:
-    """`public` for functions of two operands: a Python int that does not fit the other's dtype raises OverflowError.
+    """`public` for functions of two operands: a Python int that does not fit the other's dtype
+    raises OverflowError.
 
-    (Outside a stage a Python number is an argument of the compiled function, whose value it cannot look at.)
+    (Outside a stage a Python number is an argument of the compiled function, whose value it cannot
+    look at.)
     """
     inner = public()(body)
 
@@ -160,6 +179,17 @@ def binary(body: F) -> F:
         return inner(x1, x2)
 
     wrapper.dispatcher = inner.dispatcher  # type: ignore[attr-defined]
+    return cast(F, wrapper)
+
+
+def placed(make: F) -> F:
+    """Give a function that makes arrays its `device=`: the result is moved there."""
+
+    @wraps(make)
+    def wrapper(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        out = make(*args, **kwargs)
+        return out if device is None else device_put(out, device)
+
     return cast(F, wrapper)
 
 
@@ -177,7 +207,7 @@ def host(x: Any, name: str, instead: str) -> Any:
         try:
             return x.concrete()
         except TypeError as e:
-            e.args = (f"{name}: {e.args[0]}; here: {instead}",)
+            e.args = (f"{name}: {instead}: {e.args[0]}",)
             raise
     if isinstance(x, list | tuple):
         return np.asarray([host(y, name, instead) for y in x])
@@ -238,7 +268,9 @@ def reduced(x: UOp, axes: Sequence[int], op: Op, keepdims: bool) -> UOp:
 
 
 __all__ += [
-    "DeviceArray", "Tracer", "axes_of", "axis_of", "binary", "broadcast", "common", "filled", "from_host", "highest",
-    "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need", "no_out", "public", "reduced", "reshaped_to",
+    "DeviceArray", "Tracer", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
+    "from_host", "highest",
+    "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need", "no_out", "placed", "public",
+    "reduced", "reshaped_to",
     "restore_axes", "shape_of", "size_of", "truth", "widened",
 ]  # fmt: skip

@@ -1,8 +1,11 @@
 """Sums of products over labelled axes: the common form of dot, matmul, tensordot and einsum.
 
-A contraction is REDUCE(ADD, MUL(x, y)) over an index space: both operands are permuted and expanded into it, never
-copied. Lowering recognises matrix products in that form. Small floats are multiplied and summed in float32.
+A contraction is REDUCE(ADD, MUL(x, y)) over an index space: both operands are permuted and expanded
+into it, never
+copied. Lowering recognises matrix products in that form. Small floats are multiplied and summed in
+float32.
 """
+
 from __future__ import annotations
 
 import math
@@ -14,7 +17,6 @@ from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, to_dtype
 from fgrad.uop.node import UOp
-from fgrad.uop.op import Op
 
 Labels = tuple[int, ...]
 
@@ -30,8 +32,10 @@ def product_dtypes(dtype: DType, preferred: Any) -> tuple[DType, DType]:
     return wide, out
 
 
-def sizes_of(operands: Sequence[UOp], labels: Sequence[Labels], name: str, shown: Mapping[int, str]) -> dict[int, int]:
-    """The size of every label; 1 broadcasts. Raises ShapeError naming the label that has two sizes."""
+def sizes_of(
+    operands: Sequence[UOp], labels: Sequence[Labels], name: str, shown: Mapping[int, str]
+) -> dict[int, int]:
+    """The size of every label; 1 broadcasts. Raises ShapeError naming a label with two sizes."""
     sizes: dict[int, int] = {}
     for x, own in zip(operands, labels, strict=True):
         for n, label in zip(x.shape, own, strict=True):
@@ -39,7 +43,10 @@ def sizes_of(operands: Sequence[UOp], labels: Sequence[Labels], name: str, shown
             if n != known and n != 1 and known != 1:
                 shapes = ", ".join(str(o.shape) for o in operands)
                 raise note_user_line(
-                    ShapeError(f"{name}: axis {shown.get(label, label)!s} has {known} and {n} elements in shapes {shapes}")
+                    ShapeError(
+                        f"{name}: axis {shown.get(label, label)!s} has {known} and {n} elements "
+                        f"in shapes {shapes}"
+                    )
                 )
             sizes[label] = n if known == 1 else known
     return sizes
@@ -88,8 +95,12 @@ def pair(
     return build.reduce_(product, range(len(out), len(space))), out
 
 
-def greedy_path(labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Pairs of positions, as einsum_path gives them: the pair first whose result grows memory least."""
+def greedy_path(
+    labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int]
+) -> list[tuple[int, ...]]:
+    """Pairs of positions, as einsum_path gives them: the pair first whose result grows memory
+    least.
+    """
 
     def count(ls: Any) -> int:
         return math.prod(sizes[a] for a in ls)
@@ -117,9 +128,12 @@ def greedy_path(labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int])
 
 
 def contract(
-    operands: Sequence[UOp], labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int],
+    operands: Sequence[UOp],
+    labels: Sequence[Labels],
+    out: Labels,
+    sizes: Mapping[int, int],
     path: Sequence[tuple[int, ...]] | None = None,
-) -> UOp:  # fmt: skip
+) -> UOp:
     """The sum of products of the operands over all labels that are not in `out`.
 
     path   which operands to combine, one tuple of positions for each step; None chooses greedily

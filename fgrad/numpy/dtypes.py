@@ -1,4 +1,5 @@
 """Dtypes: their names, promotion, limits, and what an array-like's dtype is."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from fgrad.errors import note_user_line
-from fgrad.numpy.common import DTypeLike, lift, public
+from fgrad.numpy.common import DTypeLike, lift, placed, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, is_arraylike, is_scalar, scalar_node
 from fgrad.uop import build
@@ -20,20 +21,31 @@ uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float8_e4m3fn, float8_e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 float16, bfloat16, float32, float64 = np.float16, ml_dtypes.bfloat16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
-int_, uint, single, double, csingle, cdouble = int64, uint64, float32, float64, complex64, complex128
+int_, uint, single, double, csingle, cdouble = (
+    int64,
+    uint64,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
 dtype = np.dtype
 generic, number, integer, signedinteger, unsignedinteger = (
     np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger,
 )  # fmt: skip
 inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
+flexible, character, object_ = np.flexible, np.character, np.object_
+ComplexWarning = np.exceptions.ComplexWarning
 iinfo = ml_dtypes.iinfo
 
 __all__ = [
-    "astype", "bfloat16", "bool_", "can_cast", "cdouble", "complex128", "complex64", "complexfloating", "csingle",
-    "double", "dtype", "finfo", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floating", "generic",
-    "iinfo", "inexact", "int16", "int32", "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj",
-    "isscalar", "issubdtype", "number", "promote_types", "result_type", "signedinteger", "single", "uint", "uint16",
-    "uint32", "uint64", "uint8", "unsignedinteger",
+    "ComplexWarning", "character", "flexible", "object_",
+    "astype", "bfloat16", "bool_", "can_cast", "cdouble", "complex128", "complex64",
+    "complexfloating", "csingle", "double", "dtype", "finfo", "float16", "float32", "float64",
+    "float8_e4m3fn", "float8_e5m2", "floating", "generic", "iinfo", "inexact", "int16", "int32",
+    "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj", "isscalar",
+    "issubdtype", "number", "promote_types", "result_type", "signedinteger", "single", "uint",
+    "uint16", "uint32", "uint64", "uint8", "unsignedinteger",
 ]  # fmt: skip
 
 
@@ -43,7 +55,11 @@ def _kind(x: Any) -> tuple[dt.DType, bool]:
     if is_scalar(x):
         node, weak = scalar_node(x)
         return node.dtype, weak
-    if isinstance(x, type) and x in (int, float, complex):  # as in promote_types(int, ..): the weak kinds
+    if isinstance(x, type) and x in (
+        int,
+        float,
+        complex,
+    ):  # as in promote_types(int, ..): the weak kinds
         return to_dtype(x), True
     if isinstance(x, np.ndarray):
         return to_dtype(x.dtype), False
@@ -95,14 +111,23 @@ def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether the first dtype lies below the second one (a dtype or an abstract class such as `floating`)."""
+    """Whether the first dtype lies below the second one (a dtype or an abstract class such as
+    `floating`).
+    """
     if not (isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in dt._BY_NP):
         first = _named(arg1)
-        if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
+        if (
+            first is not None and first.np.isbuiltin != 1
+        ):  # NumPy does not know that these are floats
             second = _named(arg2)
             if second is not None:
                 return first is second
-            return isinstance(arg2, type) and arg2 in (np.floating, np.inexact, np.number, np.generic)
+            return isinstance(arg2, type) and arg2 in (
+                np.floating,
+                np.inexact,
+                np.number,
+                np.generic,
+            )
     second = _named(arg2)
     if second is not None and second.np.isbuiltin != 1:
         return False
@@ -120,35 +145,57 @@ def _named(x: Any) -> dt.DType | None:
 
 
 _ABSTRACT = (
-    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact,
+    np.floating,
     np.complexfloating, np.flexible, np.character,
 )  # fmt: skip
 
 _KINDS = {
     "bool": (Kind.BOOL,), "signed integer": (Kind.INT,), "unsigned integer": (Kind.UINT,),
-    "integral": (Kind.INT, Kind.UINT), "real floating": (Kind.FLOAT,), "complex floating": (Kind.COMPLEX,),
+    "integral": (Kind.INT, Kind.UINT), "real floating": (Kind.FLOAT,),
+    "complex floating": (Kind.COMPLEX,),
     "numeric": (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.COMPLEX),
 }  # fmt: skip
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether `dtype` is of that kind: a dtype, a name of the array API ("real floating" ..), or a tuple of these."""
+    """Whether `dtype` is of that kind: a dtype, a name of the array API ("real floating" ..), or a
+    tuple of these.
+    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     own = to_dtype(dtype)
     if isinstance(kind, str) and kind in _KINDS:
         return own.kind in _KINDS[kind]
     if isinstance(kind, str) and kind not in dt._BY_NAME:
-        raise ValueError(f"isdtype: unknown kind {kind!r}; use a dtype or one of {', '.join(_KINDS)}")
+        raise ValueError(
+            f"isdtype: unknown kind {kind!r}; use a dtype or one of {', '.join(_KINDS)}"
+        )
     return own is to_dtype(kind)
 
 
-def finfo(dtype: Any) -> Any:
+class FloatInfo:
+    """Limits of a floating dtype, as Python floats, which are weak; more as `numpy.finfo` has."""
+
+    def __init__(self, kind: dt.DType) -> None:
+        self._info = dt.finfo(kind)
+        self.dtype: np.dtype[Any] = dt.real_of(kind).np
+        self.bits = dt.real_of(kind).bits
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._info, name)
+        return value if isinstance(value, int) else float(value)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype}, eps={self.eps}, min={self.min}, max={self.max})"
+
+
+def finfo(dtype: Any) -> FloatInfo:
     """Limits of a floating dtype (or of an array's dtype); of a complex one those of its parts."""
     kind = _kind(dtype)[0]
     if not kind.is_inexact:
         raise note_user_line(ValueError(f"finfo: {kind} is no floating dtype; use iinfo"))
-    return dt.finfo(kind)
+    return FloatInfo(kind)
 
 
 def iscomplexobj(x: Any) -> bool:
@@ -179,13 +226,13 @@ def _astype(x: ArrayLike, dtype: DTypeLike) -> Array:
     return Tracer(build.cast(node, target))
 
 
+@placed
 def astype(x: ArrayLike, dtype: DTypeLike, *, copy: bool = False, device: Any = None) -> Array:
-    """x with another dtype: floats to integers truncate and saturate (NaN gives 0), complex to real takes the real part.
+    """x with another dtype: floats to integers truncate and saturate (NaN gives 0), complex to real
+    takes the real part.
 
     >>> astype(array([1.7, -2.5]), int32)
     Array([ 1, -2], dtype=int32)
     """
     target = to_dtype(dtype if dtype is not None else float)
-    if device is not None and device != getattr(x, "device", device):
-        raise NotImplementedError("astype: device= moves nothing; use fgrad.device_put")
     return _astype(x, target)

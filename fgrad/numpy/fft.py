@@ -1,4 +1,7 @@
-"""fgrad.numpy.fft: frequencies and shifts. The transforms are not there yet and raise NotImplementedError."""
+"""fgrad.numpy.fft: frequencies and shifts. The transforms are not there yet and raise
+NotImplementedError.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,25 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.numpy.common import DTypeLike, axes_of, from_host, lift, public, size_of
-from fgrad.numpy.shapes import roll
+from fgrad.numpy.common import DTypeLike, axes_of, from_host, lift, placed, public, size_of
+from fgrad.numpy.repeating import roll
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 from fgrad.uop.dtype import to_dtype
 
 _MISSING = (
-    "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2",
+    "irfftn", "rfft", "rfft2",
     "rfftn",
 )  # fmt: skip
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq", *_MISSING]
 
 
+@placed
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """The frequencies of the results of fft: 0, 1, .., -2, -1 over n * d."""
     count = size_of(n, "fftfreq")
-    return from_host(_freq(list(range((count + 1) // 2)) + list(range(-(count // 2), 0)), count, d, dtype))
+    return from_host(
+        _freq(list(range((count + 1) // 2)) + list(range(-(count // 2), 0)), count, d, dtype)
+    )
 
 
+@placed
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """The frequencies of the results of rfft: 0, 1, .., n // 2 over n * d."""
     count = size_of(n, "rfftfreq")
@@ -55,12 +63,15 @@ def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
 def _missing(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"fgrad.numpy.fft.{name} is not there yet; use numpy.fft.{name} on concrete arrays, or through "
+            f"fgrad.numpy.fft.{name} is not there yet; use numpy.fft.{name} on concrete arrays, "
+            "or through "
             "fgrad.pure_callback inside traced functions"
         )
 
     refuse.__name__ = name
-    refuse.__doc__ = f"Not there yet: use numpy.fft.{name} on concrete arrays, or through fgrad.pure_callback."
+    refuse.__doc__ = (
+        f"Not there yet: use numpy.fft.{name} on concrete arrays, or through fgrad.pure_callback."
+    )
     return refuse
 
 

@@ -1,4 +1,7 @@
-"""Picking and placing elements by index arrays: take, choose, put, and the indices of diagonals and triangles."""
+"""Picking and placing elements by index arrays: take, choose, put, and the indices of diagonals and
+triangles.
+"""
+
 from __future__ import annotations
 
 import math
@@ -8,9 +11,21 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, OutOfBoundsError, ShapeError, note_user_line
-from fgrad.numpy.common import axis_of, broadcast, from_host, host, is_traced, lift, no_out, public, shape_of, size_of
-from fgrad.numpy.indexing import AtIndex, read_fill, resolved
-from fgrad.numpy.sorting import nonzero
+from fgrad.numpy.at import AtIndex
+from fgrad.numpy.common import (
+    axis_of,
+    broadcast,
+    from_host,
+    host,
+    is_traced,
+    lift,
+    no_out,
+    public,
+    shape_of,
+    size_of,
+)
+from fgrad.numpy.indexing import read_fill, resolved
+from fgrad.numpy.searching import nonzero
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -19,9 +34,10 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode
 
 __all__ = [
-    "choose", "compress", "diag_indices", "diag_indices_from", "extract", "fill_diagonal", "ix_", "mask_indices",
-    "place", "put", "put_along_axis", "ravel_multi_index", "take", "take_along_axis", "tril_indices",
-    "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
+    "choose", "compress", "diag_indices", "diag_indices_from", "extract", "fill_diagonal",
+    "ix_", "mask_indices", "place", "put", "put_along_axis", "ravel_multi_index", "take",
+    "take_along_axis", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
+    "unravel_index",
 ]  # fmt: skip
 
 
@@ -30,12 +46,19 @@ def _array(x: ArrayLike) -> Array:
 
 
 def take(
-    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
-    unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The elements at `indices` along `axis` (None: of the array laid out flat).
 
-    mode   "fill", "clip", "wrap" as in x.at[..].get; None: concrete indices out of bounds raise IndexError
+    mode   "fill", "clip", "wrap" as in x.at[..].get; None: concrete indices out of bounds raise
+           IndexError
     """
     no_out(out, "take")
     x = _array(a)
@@ -61,35 +84,51 @@ def _batched(x: UOp, idx: UOp, axis: int, name: str) -> tuple[UOp, UOp]:
     """x and idx with `axis` last and all others broadcast."""
     if x.ndim != idx.ndim:
         raise note_user_line(
-            ShapeError(f"{name}: the array has shape {x.shape}, the indices {idx.shape}; they need equally many axes")
+            ShapeError(
+                f"{name}: the array has shape {x.shape}, the indices {idx.shape}; they need "
+                "equally many axes"
+            )
         )
     rest = [k for k in range(x.ndim) if k != axis]
     x, idx = (build.permute(v, (*rest, axis)) for v in (x, idx))
     lead = build.broadcast_shapes(x.shape[:-1], idx.shape[:-1])
-    return build.broadcast_to(x, (*lead, x.shape[-1])), build.broadcast_to(idx, (*lead, idx.shape[-1]))
+    return build.broadcast_to(x, (*lead, x.shape[-1])), build.broadcast_to(
+        idx, (*lead, idx.shape[-1])
+    )
 
 
 def _checked_along(indices: Any, n: int, name: str) -> bool:
-    """Whether the indices are known to be in bounds; raises IndexError if they are known not to be."""
+    """Whether the indices are known to be in bounds; IndexError if they are known not to be."""
     if is_traced(indices):
         return False
     data = indices.concrete() if isinstance(indices, Array) else np.asarray(indices)
     if data.size and (data.min() < -n or data.max() >= n):
         bad = data.min() if data.min() < -n else data.max()
-        raise note_user_line(OutOfBoundsError(f"{name}: index {bad} is out of bounds for an axis of {n} elements"))
+        raise note_user_line(
+            OutOfBoundsError(f"{name}: index {bad} is out of bounds for an axis of {n} elements")
+        )
     return True
 
 
 @public(static=("axis", "mode", "safe"))
 def _take_along(
-    arr: ArrayLike, indices: ArrayLike, fill_value: ArrayLike | None, axis: int, mode: str | None, safe: bool
+    arr: ArrayLike,
+    indices: ArrayLike,
+    fill_value: ArrayLike | None,
+    axis: int,
+    mode: str | None,
+    safe: bool,
 ) -> Array:
     t = lift(arr)
     x, idx = _batched(t.node, lift(indices).node, axis, "take_along_axis")
     i, inside = resolved(idx, x.shape[-1], "promise_in_bounds" if safe else mode, False)
     y = build.gather(x, i, x.ndim - 1) if x.shape[-1] else build.const(0, x.dtype, i.shape)
     if inside is not None:
-        fill = build.const(read_fill(x.dtype), x.dtype) if fill_value is None else build.cast(lift(fill_value).node, x.dtype)
+        fill = (
+            build.const(read_fill(x.dtype), x.dtype)
+            if fill_value is None
+            else build.cast(lift(fill_value).node, x.dtype)
+        )
         y = build.where(inside, y, build.broadcast_to(fill, y.shape))
     order = list(range(y.ndim - 1))
     order.insert(axis, y.ndim - 1)
@@ -97,10 +136,16 @@ def _take_along(
 
 
 def take_along_axis(
-    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,
-    fill_value: ArrayLike | None = None, *, wrap_negative_indices: bool = True,
-) -> Array:  # fmt: skip
-    """out[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`: what argsort and argmax give positions for.
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: ArrayLike | None = None,
+    *,
+    wrap_negative_indices: bool = True,
+) -> Array:
+    """out[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`: what argsort and argmax give
+    positions for.
 
     mode   "fill", "clip", "wrap"; None: concrete indices out of bounds raise IndexError
     """
@@ -109,18 +154,26 @@ def take_along_axis(
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "take_along_axis")
     if idx.dtype.kind not in "iu":
-        raise note_user_line(ArgumentError(f"take_along_axis: the indices must be integers, got {idx.dtype}"))
-    safe = mode is None and fill_value is None and _checked_along(idx, x.shape[i], "take_along_axis")
+        raise note_user_line(
+            ArgumentError(f"take_along_axis: the indices must be integers, got {idx.dtype}")
+        )
+    safe = (
+        mode is None and fill_value is None and _checked_along(idx, x.shape[i], "take_along_axis")
+    )
     return _take_along(x, idx, fill_value, i, mode, safe)
 
 
 def _no_inplace(inplace: bool, name: str) -> None:
     if inplace:
-        raise NotImplementedError(f"{name}: arrays are immutable; use inplace=False, which returns the new array")
+        raise NotImplementedError(
+            f"{name}: arrays are immutable; use inplace=False, which returns the new array"
+        )
 
 
 @public(static=("axis", "mode"))
-def _put_along(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, mode: str | None) -> Array:
+def _put_along(
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, mode: str | None
+) -> Array:
     t = lift(arr)
     x, idx = _batched(t.node, lift(indices).node, axis, "put_along_axis")
     rest = [k for k in range(t.ndim) if k != axis]
@@ -135,22 +188,34 @@ def _put_along(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int,
 
 
 def put_along_axis(
-    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = False, *,
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    inplace: bool = False,
+    *,
     mode: str | None = None,
-) -> Array:  # fmt: skip
-    """arr with arr[.., indices[.., i, ..], ..] = values[.., i, ..]: the inverse of take_along_axis; a new array."""
+) -> Array:
+    """arr with arr[.., indices[.., i, ..], ..] = values[.., i, ..]: the inverse of take_along_axis;
+    a new array.
+    """
     _no_inplace(inplace, "put_along_axis")
     x, idx = _array(arr), _array(indices)
     if axis is None:
-        return _put_along(_flat(x), idx, values, 0, mode).reshape(x.shape)  # type: ignore[attr-defined,no-any-return]
+        # type: ignore[attr-defined,no-any-return]
+        return _put_along(_flat(x), idx, values, 0, mode).reshape(x.shape)
     i = axis_of(axis, x.ndim, "put_along_axis")
     if mode is None:
         _checked_along(idx, x.shape[i], "put_along_axis")
     return _put_along(x, idx, values, i, mode)
 
 
-def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False) -> Array:
-    """The array with the elements at flat positions `ind` replaced by `v` (repeated as needed); a new array."""
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
+) -> Array:
+    """The array with the elements at flat positions `ind` replaced by `v` (repeated as needed); a
+    new array.
+    """
     _no_inplace(inplace, "put")
     x = _array(a)
     idx = np.asarray(ind).ravel() if not isinstance(ind, Array) else _flat(ind)
@@ -159,7 +224,8 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         fitting: Any = value if value.ndim == 0 else _flat(value)
     else:
         fitting = _repeat_to(value, idx.size)
-    return AtIndex(_flat(x), idx).set(fitting, mode=mode).reshape(x.shape)  # type: ignore[attr-defined,no-any-return]
+    # type: ignore[attr-defined,no-any-return]
+    return AtIndex(_flat(x), idx).set(fitting, mode=mode).reshape(x.shape)
 
 
 @public(static=("n",))
@@ -168,12 +234,16 @@ def _repeat_to(a: ArrayLike, n: int) -> Array:
     if not t.size:
         raise note_user_line(ArgumentError("there are no values to write"))
     times = -(-n // t.size)
-    wide = build.reshape(build.expand(build.reshape(t.node, (t.size,)), [(0, times)]), (times * t.size,))
+    wide = build.reshape(
+        build.expand(build.reshape(t.node, (t.size,)), [(0, times)]), (times * t.size,)
+    )
     return Tracer(build.slice_axis(wide, 0, 0, n), t.weak)
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
-    """The array with its masked elements replaced by the values in order (repeated as needed); a new array."""
+    """The array with its masked elements replaced by the values in order (repeated as needed); a
+    new array.
+    """
     _no_inplace(inplace, "place")
     x = _array(arr)
     where = np.flatnonzero(host(mask, "place", "use where, or x.at[mask].set(scalar)"))
@@ -205,22 +275,36 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     if mode == "raise":
         data = host(a, "choose", 'use mode="clip" or "wrap"')
         if data.size and (data.min() < 0 or data.max() >= len(choices)):
-            raise note_user_line(OutOfBoundsError(f"choose: {len(choices)} choices, but the numbers go from {data.min()} to {data.max()}"))
+            raise note_user_line(
+                OutOfBoundsError(
+                    f"choose: {len(choices)} choices, but the numbers go from {data.min()} to "
+                    f"{data.max()}"
+                )
+            )
     return _choose(a, list(choices), mode)
 
 
 def compress(
-    condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None,
-    fill_value: ArrayLike = 0, out: None = None,
-) -> Array:  # fmt: skip
-    """The slices along `axis` where the vector `condition` holds; `size` fixes their number for use inside a stage."""
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+    out: None = None,
+) -> Array:
+    """The slices along `axis` where the vector `condition` holds; `size` fixes their number for use
+    inside a stage.
+    """
     no_out(out, "compress")
     x = _array(a)
     if axis is None:
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "compress")
     if size is None:
-        held = np.flatnonzero(host(condition, "compress", "give size=, the number of slices wanted"))
+        held = np.flatnonzero(
+            host(condition, "compress", "give size=, the number of slices wanted")
+        )
         return take(x, held.astype(np.int64), i)
     n = x.shape[i]
     (at,) = nonzero(_cut_mask(condition, n), size=size, fill_value=n)
@@ -233,7 +317,9 @@ def _cut_mask(condition: ArrayLike, n: int) -> Array:
     return Tracer(build.slice_axis(x, 0, 0, min(n, x.shape[0])))
 
 
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """The elements where the condition holds, laid out flat."""
     return compress(_flat(_array(condition)), _flat(_array(arr)), size=size, fill_value=fill_value)
 
@@ -243,7 +329,11 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays whose combination picks the product of the vectors: x[ix_([0, 2], [1, 3])]."""
     out: list[Array] = []
     for k, v in enumerate(args):
-        x = v if isinstance(v, Array) else from_host(np.asarray(v, np.int64 if np.size(v) == 0 else None))
+        x = (
+            v
+            if isinstance(v, Array)
+            else from_host(np.asarray(v, np.int64 if np.size(v) == 0 else None))
+        )
         if x.ndim != 1:
             raise note_user_line(ShapeError(f"ix_ takes vectors, got shape {x.shape}"))
         if x.dtype == np.bool_:
@@ -272,9 +362,13 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 @public(static=("dims", "mode", "order"))
 def _ravel_multi(multi_index: Any, dims: Any, mode: str, order: str) -> Array:
     sizes = shape_of(dims, "ravel_multi_index")
-    parts = broadcast("ravel_multi_index", *[build.cast(lift(i).node, dt.int64) for i in multi_index])
+    parts = broadcast(
+        "ravel_multi_index", *[build.cast(lift(i).node, dt.int64) for i in multi_index]
+    )
     if len(parts) != len(sizes):
-        raise note_user_line(ArgumentError(f"ravel_multi_index: {len(parts)} index arrays for {len(sizes)} axes"))
+        raise note_user_line(
+            ArgumentError(f"ravel_multi_index: {len(parts)} index arrays for {len(sizes)} axes")
+        )
     pairs = list(zip(parts, sizes, strict=True))
     out: UOp | None = None
     for i, n in pairs if order == "C" else pairs[::-1]:
@@ -284,7 +378,12 @@ def _ravel_multi(multi_index: Any, dims: Any, mode: str, order: str) -> Array:
 
 
 def ravel_multi_index(
-    multi_index: Sequence[ArrayLike], dims: Any, mode: str = "raise", order: str = "C", *, dtype: Any = None
+    multi_index: Sequence[ArrayLike],
+    dims: Any,
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
 ) -> Array:
     """Positions along every axis -> positions in the array laid out flat.
 
@@ -294,7 +393,11 @@ def ravel_multi_index(
         for i, n in zip(multi_index, shape_of(dims, "ravel_multi_index"), strict=True):
             data = host(i, "ravel_multi_index", 'use mode="clip" or "wrap"')
             if data.size and (data.min() < 0 or data.max() >= n):
-                raise note_user_line(OutOfBoundsError(f"ravel_multi_index: positions {data} are out of bounds for {n} elements"))
+                raise note_user_line(
+                    OutOfBoundsError(
+                        f"ravel_multi_index: positions {data} are out of bounds for {n} elements"
+                    )
+                )
     return _ravel_multi(list(multi_index), dims, mode, order)
 
 
@@ -311,7 +414,9 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array."""
     x = _array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
-        raise note_user_line(ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}"))
+        raise note_user_line(
+            ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}")
+        )
     return diag_indices(x.shape[0], x.ndim)
 
 
@@ -346,7 +451,9 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     return triu_indices(n, k, m)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None) -> tuple[Array, ...]:
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
     """The positions where mask_func(ones, k) of an n x n matrix is not zero."""
     return nonzero(mask_func(from_host(np.ones((n, n), np.int64)), k), size=size)
 
@@ -356,7 +463,11 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
     t = lift(a)
     x = t.node
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) != 1):
-        raise note_user_line(ShapeError(f"fill_diagonal takes matrices, or arrays with equal axes, got shape {x.shape}"))
+        raise note_user_line(
+            ShapeError(
+                f"fill_diagonal takes matrices, or arrays with equal axes, got shape {x.shape}"
+            )
+        )
     if x.ndim == 2:
         step, end = x.shape[1] + 1, x.size if wrap else min(x.size, x.shape[1] * x.shape[1])
     else:
@@ -368,13 +479,17 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
     flat = build.reshape(x, (x.size,))
     if not count:
         return Tracer(x, t.weak)
-    new = build.update(flat, build.broadcast_to(v, (count,)), mode=Mode.SET, box=((0, count, step),))
+    new = build.update(
+        flat, build.broadcast_to(v, (count,)), mode=Mode.SET, box=((0, count, step),)
+    )
     return Tracer(build.reshape(new, x.shape), t.weak)
 
 
-def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
-    """The array with its main diagonal replaced by `val` (a number, or values in order); a new array."""
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False
+) -> Array:
+    """The array with its main diagonal replaced by `val` (a number, or values in order); a new
+    array.
+    """
     _no_inplace(inplace, "fill_diagonal")
     return _fill_diagonal(a, val, wrap)
-
-

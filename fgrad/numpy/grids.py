@@ -1,4 +1,5 @@
 """Objects that are indexed rather than called: mgrid, ogrid, r_, c_, s_; and printing."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,13 +8,13 @@ import numpy as np
 
 from fgrad.numpy.common import from_host, host
 from fgrad.numpy.creation import array
-from fgrad.numpy.shapes import concatenate
+from fgrad.numpy.joining import concatenate
 from fgrad.trace.arraylike import Array
 from fgrad.uop import dtype as dt
 
 __all__ = [
-    "array_repr", "array_str", "c_", "get_printoptions", "index_exp", "mgrid", "ogrid", "printoptions", "r_", "s_",
-    "set_printoptions",
+    "array_repr", "array_str", "c_", "get_printoptions", "index_exp", "mgrid", "ogrid",
+    "printoptions", "r_", "s_", "set_printoptions",
 ]  # fmt: skip
 
 s_, index_exp = np.s_, np.index_exp
@@ -36,7 +37,10 @@ class _Grid:
         return [_own(x) for x in found] if isinstance(found, list | tuple) else _own(found)
 
 
-mgrid = _Grid(np.mgrid, "mgrid[0:2, 0:3]: coordinate arrays of a grid, stacked; a complex step is a number of points.")
+mgrid = _Grid(
+    np.mgrid,
+    "mgrid[0:2, 0:3]: coordinate arrays of a grid, stacked; a complex step is a number of points.",
+)
 ogrid = _Grid(np.ogrid, "ogrid[0:2, 0:3]: coordinate arrays of a grid, thin.")
 
 
@@ -51,7 +55,13 @@ class _Joined:
         items = key if isinstance(key, tuple) else (key,)
         if items and isinstance(items[0], str):
             if any(isinstance(x, Array) for x in items[1:]):
-                items = (items[0], *[host(x, "r_", "use concatenate and stack") if isinstance(x, Array) else x for x in items[1:]])
+                items = (
+                    items[0],
+                    *[
+                        host(x, "r_", "use concatenate and stack") if isinstance(x, Array) else x
+                        for x in items[1:]
+                    ],
+                )
             return _own((np.c_ if self._columns else np.r_)[items])
         parts = []
         for x in items:
@@ -69,14 +79,24 @@ c_ = _Joined(True, "c_[x, y]: vectors as the columns of a matrix.")
 
 
 # ---- printing
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_repr(
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
     """The text that `repr` gives, with these options."""
     x = array(arr, copy=False)
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
         return repr(x)
 
 
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_str(
+    a: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
     """The text that `str` gives, with these options."""
     x = array(a, copy=False)
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):

@@ -1,29 +1,33 @@
-"""x[idx] and x.at[idx]: reading and replacing parts of arrays, as NumPy's basic, advanced and mask indexing.
+"""x[idx] and x.at[idx]: reading and replacing parts of arrays, as NumPy's basic, advanced and mask
+indexing.
 
-Negative indices count from the end, also when computed. Concrete indices out of bounds raise IndexError; computed ones give
-`fill_value` (NaN; the smallest integer; the largest unsigned one; False) when read, and drop the update when written.
+Negative indices count from the end, also when computed. Concrete indices out of bounds raise
+IndexError; computed ones give
+`fill_value` (NaN; the smallest integer; the largest unsigned one; False) when read, and drop the
+update when written.
 """
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import lift, public
-from fgrad.numpy.elementwise import divide, power
 from fgrad.numpy.subscripts import Entry, Int, New, Positions, Slice, parse
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, scalar_fits
+from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, Kind
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode
 
-__all__ = ["At", "AtIndex"]
+__all__ = []
+
 
 MODES = (None, "fill", "drop", "clip", "wrap", "promise_in_bounds")
 
@@ -68,14 +72,23 @@ class Plan:
     box, starts   the part that slices and ints cut out (no ints when there are Positions)
     valid         whether computed ints are in bounds (None: they are)
     back          its axes to reverse
-    idx           positions in the merged indexed axes (None: no Positions); `inside` where they are in bounds
+    idx           positions in the merged indexed axes (None: no Positions); `inside` where they are
+                  in bounds
     perm, batch   the order that puts the indexed axes together behind `batch` others
     shape         of the result
     """
 
-    def __init__(self, shape: tuple[int, ...], entries: Sequence[Entry], operands: Sequence[ArrayLike], mode: str | None):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        entries: Sequence[Entry],
+        operands: Sequence[ArrayLike],
+        mode: str | None,
+    ):
         if mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(map(repr, MODES[1:]))} or None, got {mode!r}")
+            raise ValueError(
+                f"mode must be one of {', '.join(map(repr, MODES[1:]))} or None, got {mode!r}"
+            )
         nodes = iter([lift(o).node for o in operands])
         advanced = any(isinstance(e, Positions) for e in entries)
         self.old = tuple(self._with_bool_axes(shape, entries))
@@ -83,7 +96,9 @@ class Plan:
         self.starts: list[UOp] = []
         self.valid: UOp | None = None
         self.back: list[int] = []
-        picks: list[tuple[int, int, UOp, UOp | None]] = []  # (place in entries, axis, positions, inside)
+        picks: list[
+            tuple[int, int, UOp, UOp | None]
+        ] = []  # (place in entries, axis, positions, inside)
         axis = 0
         for place, e in enumerate(entries):
             n = self.old[axis] if axis < len(self.old) else 0
@@ -129,7 +144,9 @@ class Plan:
             for e in entries if not isinstance(e, New)
         ]  # fmt: skip
 
-    def _arrange(self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]) -> None:
+    def _arrange(
+        self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]
+    ) -> None:
         rank = len(self.part)
         axes = [axis for _, axis, _, _ in picks]
         places = [place for place, _, _, _ in picks]
@@ -145,7 +162,8 @@ class Plan:
             except ShapeError:
                 raise note_user_line(
                     ShapeError(
-                        f"index arrays of shapes {', '.join(str(i.shape) for _, _, i, _ in picks)} do not broadcast together"
+                        f"index arrays of shapes {', '.join(str(p[2].shape) for p in picks)} "
+                        "do not broadcast together"
                     )
                 ) from None
             sizes = [self.part[a] for a in axes]
@@ -159,11 +177,18 @@ class Plan:
                 self.inside = build.broadcast_to(self.inside, span)
                 linear = build.where(self.inside, linear, -1)
             self.idx = linear
+            before, after = rest[: self.batch], rest[self.batch :]
             self.merged = (
-                *[self.part[a] for a in rest[: self.batch]], math.prod(sizes), *[self.part[a] for a in rest[self.batch :]],
-            )  # fmt: skip
+                *[self.part[a] for a in before],
+                math.prod(sizes),
+                *[self.part[a] for a in after],
+            )
         self.span = span
-        self.picked = (*[self.part[a] for a in rest[: self.batch]], *span, *[self.part[a] for a in rest[self.batch :]])
+        self.picked = (
+            *[self.part[a] for a in rest[: self.batch]],
+            *span,
+            *[self.part[a] for a in rest[self.batch :]],
+        )
         out: list[int] = list(span) if picks and not together else []
         axis = 0
         for place, e in enumerate(entries):
@@ -185,13 +210,17 @@ class Plan:
         """`inside` at the shape of what is picked."""
         wide = self.over_batch(inside)
         after = len(self.picked) - wide.ndim
-        return build.expand(wide, [(wide.ndim + k, self.picked[wide.ndim + k]) for k in range(after)])
+        return build.expand(
+            wide, [(wide.ndim + k, self.picked[wide.ndim + k]) for k in range(after)]
+        )
 
 
 def get_node(x: UOp, plan: Plan, fill: UOp | None) -> UOp:
     """The part of x that the plan reads."""
     old = build.reshape(x, plan.old)
-    empty_pick = plan.valid is not None and plan.valid.shape == () and 0 in plan.part and 0 not in plan.shape
+    empty_pick = (
+        plan.valid is not None and plan.valid.shape == () and 0 in plan.part and 0 not in plan.shape
+    )
     filler = build.const(read_fill(x.dtype), x.dtype) if fill is None else build.cast(fill, x.dtype)
     if empty_pick:
         return build.broadcast_to(filler, plan.shape)
@@ -218,7 +247,10 @@ def fitted(value: UOp, shape: tuple[int, ...]) -> UOp:
         return build.broadcast_to(v, shape)
     except ShapeError:
         raise note_user_line(
-            ShapeError(f"a value of shape {value.shape} does not broadcast to the indexed part, which has shape {shape}")
+            ShapeError(
+                f"a value of shape {value.shape} does not broadcast to the indexed part, which "
+                f"has shape {shape}"
+            )
         ) from None
 
 
@@ -241,18 +273,24 @@ def set_node(x: UOp, plan: Plan, value: UOp, mode: Mode) -> UOp:
         mode = Mode.SET
     v = build.flip(v, plan.back)
     gate = None if plan.valid is None else build.broadcast_to(plan.valid, v.shape)
-    return build.reshape(build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape)
+    return build.reshape(
+        build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape
+    )
 
 
 @public(static=("entries", "mode"))
-def _get(x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None) -> Array:
+def _get(
+    x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None
+) -> Array:
     t = lift(x)
     fill = None if fill_value is None else lift(fill_value).node
     return Tracer(get_node(t.node, Plan(t.shape, entries, operands, mode), fill), t.weak)
 
 
 @public(static=("entries", "mode", "how"))
-def _set(x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode) -> Array:
+def _set(
+    x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode
+) -> Array:
     t = lift(x)
     value = value_node(values, t.node.dtype)
     return Tracer(set_node(t.node, Plan(t.shape, entries, operands, mode), value, how), t.weak)
@@ -262,7 +300,11 @@ def value_node(values: ArrayLike, dtype: DType) -> UOp:
     """The values to be written, in the array's dtype."""
     node = lift(values).node
     if node.dtype.is_complex and not dtype.is_complex:
-        raise note_user_line(DtypeError(f"complex values cannot be written into an array of {dtype}; take .real first"))
+        raise note_user_line(
+            DtypeError(
+                f"complex values cannot be written into an array of {dtype}; take .real first"
+            )
+        )
     return build.cast(node, dtype)
 
 
@@ -270,186 +312,3 @@ def getitem(x: Array, idx: Any) -> Array:
     """x[idx]."""
     entries, operands = parse(idx, x.shape)
     return _get(x, operands, None, entries, None)
-
-
-# ---- masks: no positions are needed, so they work inside a stage
-def _mask_axis(idx: Any, shape: tuple[int, ...]) -> tuple[Any, int] | None:
-    """(mask, its first axis) if the index is one mask with full slices around it, else None."""
-    items = list(idx) if isinstance(idx, tuple) else [idx]
-    masks = [i for i in items if isinstance(i, Array | np.ndarray) and i.dtype == np.bool_ and i.ndim > 0]
-    others = [i for i in items if not any(i is m for m in masks)]
-    if len(masks) != 1 or not all(i is Ellipsis or (isinstance(i, slice) and i == slice(None)) for i in others):
-        return None
-    at = next(k for k, i in enumerate(items) if i is masks[0])
-    dots = next((k for k, i in enumerate(items) if i is Ellipsis), None)
-    if dots is not None and dots < at:
-        axis = len(shape) - (len(items) - at - 1) - masks[0].ndim
-    else:
-        axis = at
-    return masks[0], axis
-
-
-def _fits_mask(values: ArrayLike, rank: int, axis: int, mask_rank: int) -> bool:
-    """Whether `values` need no position along the masked elements."""
-    if is_scalar(values):
-        return True
-    shape = np.shape(values) if not isinstance(values, Array) else values.shape
-    after = rank - axis - mask_rank
-    return len(shape) <= after or shape[len(shape) - after - 1] == 1
-
-
-_COMBINE: dict[Mode, Callable[[UOp, UOp], UOp]] = {
-    Mode.SET: lambda x, v: v, Mode.ADD: build.add, Mode.MUL: build.mul, Mode.MIN: build.minimum, Mode.MAX: build.maximum,
-}  # fmt: skip
-
-
-@public(static=("axis", "how"))
-def _set_mask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, axis: int, how: Mode) -> Array:
-    t, m = lift(x), lift(mask).node
-    if m.shape != t.shape[axis : axis + m.ndim]:
-        raise note_user_line(
-            IndexError(f"boolean index of shape {m.shape} does not match shape {t.shape} from axis {axis} on")
-        )
-    v = value_node(values, t.node.dtype)
-    after = t.ndim - axis - m.ndim
-    if v.ndim > after:  # the axis of masked elements has size 1: one for every axis of the mask
-        lead = v.shape[: v.ndim - after - 1]
-        v = build.reshape(v, (*lead, *(1,) * m.ndim, *v.shape[v.ndim - after :]))
-    v = fitted(v, t.shape)
-    wide = build.broadcast_to(build.reshape(m, (*m.shape, *(1,) * after)), t.shape)
-    return Tracer(build.where(wide, _COMBINE[how](t.node, v), t.node), t.weak)
-
-
-# ---- x.at
-class AtIndex:
-    """x.at[idx]: the part of x that the index names, to be read or replaced in a new array."""
-
-    __slots__ = ("x", "idx")
-
-    def __init__(self, x: Array, idx: Any) -> None:
-        self.x = x
-        self.idx = idx
-
-    def __repr__(self) -> str:
-        return f"{self.x!r}.at[{self.idx!r}]"
-
-    def get(
-        self, *, mode: str | None = None, fill_value: ArrayLike | None = None, indices_are_sorted: bool = False,
-        unique_indices: bool = False, wrap_negative_indices: bool = True,
-    ) -> Array:  # fmt: skip
-        """x[idx], with a choice of what happens out of bounds.
-
-        mode         "fill" (or "drop"): `fill_value`; "clip": the nearest element; "wrap": modulo the size;
-                     "promise_in_bounds": not checked
-        """
-        given = mode is not None or fill_value is not None
-        entries, operands = parse(self.idx, self.x.shape, checked=not given)
-        return _get(self.x, operands, fill_value, entries, mode)
-
-    def _update(self, values: ArrayLike, how: Mode, mode: str | None) -> Array:
-        if isinstance(values, int) and not isinstance(values, bool):
-            scalar_fits(values, self.x.aval.dtype)
-        if isinstance(values, list | tuple):
-            values = np.asarray(values)
-        found = _mask_axis(self.idx, self.x.shape)
-        if found is not None and _fits_mask(values, self.x.ndim, found[1], found[0].ndim):
-            return _set_mask(self.x, found[0], values, found[1], how)
-        entries, operands = parse(self.idx, self.x.shape, checked=mode is None)
-        return _set(self.x, operands, values, entries, mode, how)
-
-    def set(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part replaced by `values` (which broadcast). Of repeated indices the last wins."""
-        return self._update(values, Mode.SET, mode)
-
-    def add(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with `values` added to the part. Repeated indices all count."""
-        return self._update(values, Mode.ADD, mode)
-
-    def subtract(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-                 unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with `values` subtracted from the part. Repeated indices all count."""
-        return self._update(_negative(values, self.x), Mode.ADD, mode)
-
-    def multiply(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-                 unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part multiplied by `values`. Repeated indices all count."""
-        return self._update(values, Mode.MUL, mode)
-
-    mul = multiply
-
-    def min(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part replaced by the smaller one of it and `values`."""
-        return self._update(values, Mode.MIN, mode)
-
-    def max(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part replaced by the larger one of it and `values`."""
-        return self._update(values, Mode.MAX, mode)
-
-    def _factors(self, values: ArrayLike, mode: str | None, dtype: DType) -> Array:
-        """Ones, with the part multiplied by `values`: what divide and power combine x with."""
-        ones = _ones(self.x, dtype)
-        return AtIndex(ones, self.idx).multiply(values, mode=mode)
-
-    def divide(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-               unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part divided by `values`; integers become the default float."""
-        dtype = dt.promote(_kind(self.x), _kind(values), (dt.default_float(), True))[0]
-        return divide(self.x, self._factors(values, mode, dtype))
-
-    def power(self, values: ArrayLike, *, mode: str | None = None, indices_are_sorted: bool = False,
-              unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part raised to `values`."""
-        exponents = self._factors(values, mode, dt.promote(_kind(self.x), _kind(values))[0])
-        return power(self.x, exponents)
-
-    def apply(self, ufunc: Callable[[Array], ArrayLike], *, mode: str | None = None, indices_are_sorted: bool = False,
-              unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:  # fmt: skip
-        """x with the part replaced by ufunc(part). A repeated index is applied once."""
-        part = self.get(mode=mode)
-        return self.set(ufunc(part), mode=mode)
-
-
-class At:
-    """x.at: index it to name a part."""
-
-    __slots__ = ("x",)
-
-    def __init__(self, x: Array) -> None:
-        self.x = x
-
-    def __getitem__(self, idx: Any) -> AtIndex:
-        return AtIndex(self.x, idx)
-
-    def __repr__(self) -> str:
-        return f"{self.x!r}.at"
-
-
-def _kind(x: ArrayLike) -> tuple[DType, bool]:
-    t = lift(x)
-    return t.node.dtype, t.weak
-
-
-@public()
-def _negate(values: ArrayLike) -> Array:
-    t = lift(values)
-    return Tracer(build.neg(t.node), t.weak)
-
-
-def _negative(values: ArrayLike, x: Array) -> ArrayLike:
-    if isinstance(values, int) and not isinstance(values, bool) and x.aval.dtype.is_signed:
-        return -values
-    return _negate(_cast_to(values, x.aval.dtype))
-
-
-@public(static=("dtype",))
-def _cast_to(values: ArrayLike, dtype: DType) -> Array:
-    return Tracer(value_node(values, dtype))
-
-
-@public(static=("dtype",))
-def _ones(x: ArrayLike, dtype: DType) -> Array:
-    return Tracer(build.const(1, dtype, lift(x).shape))

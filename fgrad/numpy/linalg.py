@@ -1,7 +1,9 @@
 """fgrad.numpy.linalg: norms and products of matrices.
 
-Factorizations and what needs them (det, inv, solve, svd ..) are not there yet and raise NotImplementedError.
+Factorizations and what needs them (det, inv, solve, svd ..) are not there yet and raise
+NotImplementedError.
 """
+
 from __future__ import annotations
 
 import math
@@ -10,9 +12,9 @@ from typing import Any
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import Axis, DTypeLike, axes_of, axis_of, lift, public, restore_axes
-from fgrad.numpy.creation import diagonal as _diagonal
-from fgrad.numpy.creation import eye
 from fgrad.numpy.elementwise import magnitude
+from fgrad.numpy.matrices import diagonal as _diagonal
+from fgrad.numpy.matrices import eye
 from fgrad.numpy.products import cross as _cross
 from fgrad.numpy.products import matmul, tensordot, vecdot
 from fgrad.numpy.products import outer as _outer
@@ -26,11 +28,13 @@ from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 
 _MISSING = (
-    "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_rank", "pinv", "qr",
+    "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq",
+    "matrix_rank", "pinv", "qr",
     "slogdet", "solve", "svd", "svdvals", "tensorinv", "tensorsolve",
 )  # fmt: skip
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer",
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose",
+    "multi_dot", "norm", "outer",
     "tensordot", "trace", "vecdot", "vector_norm", *_MISSING,
 ]  # fmt: skip
 
@@ -70,7 +74,13 @@ def vector_norm_node(x: UOp, order: Any, axes: Sequence[int], keepdims: bool) ->
         else:
             total = build.reduce_(uop(Op.POW, (size, p)), axes)
         none = build.eq(total, 0)
-        root = uop(Op.POW, (build.where(none, build.const_like(1, total), total), build.const_like(1 / order, total)))
+        root = uop(
+            Op.POW,
+            (
+                build.where(none, build.const_like(1, total), total),
+                build.const_like(1 / order, total),
+            ),
+        )
         y = build.where(none, build.const_like(0 if order > 0 else math.inf, total), root)
     y = build.cast(y, dt.real_of(x.dtype))
     return restore_axes(y, axes, x.ndim) if keepdims else y
@@ -83,11 +93,16 @@ def matrix_norm_node(x: UOp, order: Any, axes: tuple[int, int], keepdims: bool, 
         return vector_norm_node(x, 2, sorted(axes), keepdims)
     if order in ("nuc", 2, -2):
         raise NotImplementedError(
-            f"{name}: ord={order!r} needs singular values, which are not there yet; use ord='fro', 1 or inf, or numpy on concrete "
+            f"{name}: ord={order!r} needs singular values, which are not there yet; use "
+            "ord='fro', 1 or inf, or numpy on concrete "
             "arrays"
         )
     if order not in (1, -1, math.inf, -math.inf):
-        raise note_user_line(ValueError(f"{name}: ord={order!r} is no norm of matrices; use 'fro', 1, -1, inf or -inf"))
+        raise note_user_line(
+            ValueError(
+                f"{name}: ord={order!r} is no norm of matrices; use 'fro', 1, -1, inf or -inf"
+            )
+        )
     wide = magnitude(build.cast(x, dt.accumulator(x.dtype)))
     first, second = (rows, columns) if order in (1, -1) else (columns, rows)
     sums = build.reduce_(wide, (first,))
@@ -98,9 +113,11 @@ def matrix_norm_node(x: UOp, order: Any, axes: tuple[int, int], keepdims: bool, 
 
 @public(static=("ord", "axis", "keepdims"))
 def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (an axis) or matrices (two axes); of all elements laid out flat by default.
+    """The norm of vectors (an axis) or matrices (two axes); of all elements laid out flat by
+    default.
 
-    ord   vectors: p, 0 (how many are nonzero), inf, -inf; matrices: "fro", 1, -1, inf, -inf. The derivative at 0 is 0
+    ord   vectors: p, 0 (how many are nonzero), inf, -inf; matrices: "fro", 1, -1, inf, -inf. The
+          derivative at 0 is 0
     """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     if axis is None:
@@ -108,17 +125,26 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
         if ord is None:
             return Tracer(vector_norm_node(node, 2, axes, keepdims), weak)
         if node.ndim not in (1, 2):
-            raise note_user_line(ShapeError(f"norm: ord={ord!r} of shape {node.shape} needs axis= (one, or two for matrices)"))
+            raise note_user_line(
+                ShapeError(
+                    f"norm: ord={ord!r} of shape {node.shape} needs axis= (one, or two for "
+                    "matrices)"
+                )
+            )
     elif isinstance(axis, tuple | list):
         axes = tuple([axis_of(i, node.ndim, "norm") for i in axis])
     else:
         axes = (axis_of(axis, node.ndim, "norm"),)
     if len(axes) == 1:
         if isinstance(ord, str):
-            raise note_user_line(ValueError(f"norm: ord={ord!r} is for matrices; vectors take a number"))
+            raise note_user_line(
+                ValueError(f"norm: ord={ord!r} is for matrices; vectors take a number")
+            )
         return Tracer(vector_norm_node(node, ord, axes, keepdims), weak)
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise note_user_line(ShapeError(f"norm: axis={axis!r} must name one axis, or two different ones"))
+        raise note_user_line(
+            ShapeError(f"norm: axis={axis!r} must name one axis, or two different ones")
+        )
     return Tracer(matrix_norm_node(node, ord, (axes[0], axes[1]), keepdims, "norm"), weak)
 
 
@@ -126,7 +152,9 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 def vector_norm(x: ArrayLike, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The p-norm over some axes (all by default)."""
     (node,), _, weak = promoted(x, least=dt.default_float())
-    return Tracer(vector_norm_node(node, ord, axes_of(axis, node.ndim, "vector_norm"), keepdims), weak)
+    return Tracer(
+        vector_norm_node(node, ord, axes_of(axis, node.ndim, "vector_norm"), keepdims), weak
+    )
 
 
 @public(static=("keepdims", "ord"))
@@ -135,7 +163,9 @@ def matrix_norm(x: ArrayLike, *, keepdims: bool = False, ord: Any = "fro") -> Ar
     (node,), _, weak = promoted(x, least=dt.default_float())
     if node.ndim < 2:
         raise note_user_line(ShapeError(f"matrix_norm takes matrices, got shape {node.shape}"))
-    return Tracer(matrix_norm_node(node, ord, (node.ndim - 2, node.ndim - 1), keepdims, "matrix_norm"), weak)
+    return Tracer(
+        matrix_norm_node(node, ord, (node.ndim - 2, node.ndim - 1), keepdims, "matrix_norm"), weak
+    )
 
 
 # ---- products
@@ -146,7 +176,10 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise note_user_line(ShapeError(f"matrix_power takes square matrices, got shape {t.shape}"))
     if n < 0:
-        raise NotImplementedError("matrix_power: negative powers need inv, which is not there yet; use numpy on concrete arrays")
+        raise NotImplementedError(
+            "matrix_power: negative powers need inv, which is not there yet; use numpy on "
+            "concrete arrays"
+        )
     if n == 0:
         one = build.cast(lift(eye(t.shape[-1])).node, t.node.dtype)
         return Tracer(build.broadcast_to(one, t.shape), t.weak)
@@ -170,12 +203,17 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
         raise note_user_line(ArgumentError("multi_dot needs at least two arrays"))
     for k, x in enumerate(xs):
         if x.ndim != 2 and not (x.ndim == 1 and k in (0, len(xs) - 1)):
-            raise note_user_line(ShapeError(f"multi_dot takes matrices (vectors at the ends), array {k} has shape {x.shape}"))
+            raise note_user_line(
+                ShapeError(
+                    f"multi_dot takes matrices (vectors at the ends), array {k} has shape {x.shape}"
+                )
+            )
     sizes = {0: xs[0].shape[0] if xs[0].ndim == 2 else 1}
     for k, x in enumerate(xs):
         sizes[k + 1] = x.shape[-1] if x.ndim == 2 or k == 0 else 1
     left: list[tuple[Array, tuple[int, int]]] = [(x, (k, k + 1)) for k, x in enumerate(xs)]
     while len(left) > 1:  # neighbours only: the pair that saves most
+
         def cost(i: int) -> tuple[int, int]:
             (_, (a, b)), (_, (_, c)) = left[i], left[i + 1]
             return sizes[a] * sizes[c] - sizes[a] * sizes[b] - sizes[b] * sizes[c], i
@@ -203,7 +241,9 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
     """[n], [m] -> [n, m]: all products of two vectors."""
     a, b = lift(x1), lift(x2)
     if a.ndim != 1 or b.ndim != 1:
-        raise note_user_line(ShapeError(f"linalg.outer takes vectors, got shapes {a.shape} and {b.shape}"))
+        raise note_user_line(
+            ShapeError(f"linalg.outer takes vectors, got shapes {a.shape} and {b.shape}")
+        )
     return _outer(x1, x2)
 
 
@@ -212,22 +252,27 @@ def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
     """The cross product of vectors of 3 elements along `axis`."""
     for x in (lift(x1), lift(x2)):
         if x.shape[axis_of(axis, x.ndim, "linalg.cross")] != 3:
-            raise note_user_line(ShapeError(f"linalg.cross takes vectors of 3 elements along axis {axis}, got shape {x.shape}"))
+            raise note_user_line(
+                ShapeError(
+                    f"linalg.cross takes vectors of 3 elements along axis {axis}, got shape "
+                    f"{x.shape}"
+                )
+            )
     return _cross(x1, x2, axis=axis)
 
 
 def _missing(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"fgrad.numpy.linalg.{name} is not there yet; use numpy.linalg.{name} on concrete arrays, or through "
+            f"fgrad.numpy.linalg.{name} is not there yet; use numpy.linalg.{name} on concrete "
+            "arrays, or through "
             "fgrad.pure_callback inside traced functions"
         )
 
     refuse.__name__ = name
-    refuse.__doc__ = f"Not there yet: use numpy.linalg.{name} on concrete arrays, or through fgrad.pure_callback."
+    refuse.__doc__ = f"Not there yet: use numpy.linalg.{name}, or fgrad.pure_callback to call it."
     return refuse
 
 
 for _name in _MISSING:
     globals()[_name] = _missing(_name)
-

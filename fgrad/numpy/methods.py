@@ -1,4 +1,7 @@
-"""Operators, methods and properties of arrays: the public functions, attached to `Array` when this package is imported."""
+"""Operators, methods and properties of arrays: the public functions, attached to `Array` when this
+package is imported.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -7,8 +10,31 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import DtypeError, note_user_line
-from fgrad.numpy import creation, dtypes, elementwise, gathering, indexing, logic, products, reductions, shapes, sorting
+from fgrad.numpy import (
+    analysis,
+    at,
+    bits,
+    creation,
+    dtypes,
+    elementwise,
+    extremes,
+    gathering,
+    indexing,
+    logic,
+    matrices,
+    moments,
+    powers,
+    products,
+    reductions,
+    repeating,
+    rounding,
+    running,
+    searching,
+    shapes,
+    sorting,
+)
 from fgrad.numpy.common import is_traced, lift, public
+from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import Tracer, is_arraylike
 from fgrad.uop import build
@@ -32,24 +58,31 @@ def _operator(f: Binary, reflected: bool = False) -> Binary:
 
 
 def _power(x: Any, y: Any) -> Any:
-    return elementwise.power(x, y)
+    return powers.power(x, y)
 
 
 OPERATORS: dict[str, Binary] = {
-    "add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply, "truediv": elementwise.divide,
-    "floordiv": elementwise.floor_divide, "mod": elementwise.mod, "divmod": elementwise.divmod, "pow": _power,
-    "matmul": products.matmul, "and": logic.bitwise_and, "or": logic.bitwise_or, "xor": logic.bitwise_xor,
-    "lshift": logic.left_shift, "rshift": logic.right_shift,
+    "add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "floordiv": elementwise.floor_divide, "mod": elementwise.mod, "divmod": elementwise.divmod,
+    "pow": _power,
+    "matmul": products.matmul, "and": bits.bitwise_and, "or": bits.bitwise_or,
+    "xor": bits.bitwise_xor,
+    "lshift": bits.left_shift, "rshift": bits.right_shift,
 }  # fmt: skip
 COMPARISONS: dict[str, Binary] = {
-    "eq": logic.equal, "ne": logic.not_equal, "lt": logic.less, "le": logic.less_equal, "gt": logic.greater,
+    "eq": logic.equal, "ne": logic.not_equal, "lt": logic.less, "le": logic.less_equal,
+    "gt": logic.greater,
     "ge": logic.greater_equal,
 }  # fmt: skip
 
 
 def _setitem(self: Array, idx: Any, value: Any) -> None:
     raise note_user_line(
-        TypeError("arrays are immutable; write `x = x.at[idx].set(value)` instead of `x[idx] = value`, or use a Ref")
+        TypeError(
+            "arrays are immutable; write `x = x.at[idx].set(value)` instead of `x[idx] = value`, "
+            "or use a Ref"
+        )
     )
 
 
@@ -66,7 +99,11 @@ def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
 
 def _transpose(self: Array, *axes: Any) -> Array:
     """The axes in another order, given as a tuple or separately."""
-    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
+    given = (
+        axes[0]
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
+        else axes
+    )
     return shapes.transpose(self, given if given else None)
 
 
@@ -91,13 +128,18 @@ def _bitcast(x: Any, dtype: dt.DType) -> Array:
     if have == want:
         return Tracer(build.bitcast(node, dtype))
     raise note_user_line(
-        DtypeError(f"view: {x.aval.dtype if isinstance(x, Array) else node.dtype} and {dtype} have different widths, which "
-                   "needs a concrete array; use fgrad.lax.bitcast_convert_type")  # fmt: skip
+        DtypeError(
+            f"view: {x.aval.dtype if isinstance(x, Array) else node.dtype} and {dtype} have "
+            "different widths, which "
+            "needs a concrete array; use fgrad.lax.bitcast_convert_type"
+        )  # fmt: skip
     )
 
 
 def bitcast_view(self: Array, dtype: Any = None) -> Array:
-    """The bytes read as another dtype; of another width the last axis grows or shrinks (concrete arrays only)."""
+    """The bytes read as another dtype; of another width the last axis grows or shrinks (concrete
+    arrays only).
+    """
     if dtype is None:
         return self
     target = to_dtype(dtype)
@@ -108,17 +150,17 @@ def bitcast_view(self: Array, dtype: Any = None) -> Array:
 
 def _round(self: Array, decimals: int = 0, out: None = None) -> Array:
     """To that many decimals."""
-    return elementwise.round(self, decimals, out)
+    return rounding.round(self, decimals, out)
 
 
 def _builtin_round(self: Array, ndigits: int | None = None) -> Any:
-    rounded = elementwise.round(self, ndigits or 0)
+    rounded = rounding.round(self, ndigits or 0)
     return dtypes.astype(rounded, int) if ndigits is None else rounded
 
 
 def _clip(self: Array, min: Any = None, max: Any = None, **bounds: Any) -> Array:
     """minimum(maximum(x, min), max)."""
-    return elementwise.clip(self, min, max, **bounds)
+    return extremes.clip(self, min, max, **bounds)
 
 
 def _copy(self: Array) -> Array:
@@ -134,10 +176,9 @@ NAMESPACE: list[Any] = []  # fgrad.numpy itself, entered by the package
 
 
 def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
-    """The array itself if it is there already."""
-    if device == getattr(self, "device", device):
-        return self
-    raise NotImplementedError("to_device: use fgrad.device_put(x, device)")
+    """The array on another device; itself if it is there already."""
+    moved: Array = device_put(self, device)
+    return moved
 
 
 def _block_until_ready(self: Array) -> Array:
@@ -145,9 +186,18 @@ def _block_until_ready(self: Array) -> Array:
     return self
 
 
-def _dlpack(self: Array, **options: Any) -> Any:
+def _dlpack(
+    self: Array,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
     """The DLPack capsule of a copy of the elements on the host."""
-    return np.array(self.concrete()).__dlpack__(**options)
+    if copy is False:
+        raise BufferError("the elements can only be lent as a copy; use copy=None or True")
+    return np.array(self.concrete()).__dlpack__(max_version=max_version, dl_device=dl_device)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:
@@ -155,25 +205,34 @@ def _dlpack_device(self: Array) -> tuple[int, int]:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
-    "argpartition": sorting.argpartition, "argsort": sorting.argsort, "choose": gathering.choose, "clip": _clip,
-    "compress": lambda self, condition, axis=None, **more: gathering.compress(condition, self, axis, **more),
-    "conj": elementwise.conjugate, "conjugate": elementwise.conjugate, "copy": _copy, "cumprod": reductions.cumprod,
-    "cumsum": reductions.cumsum, "diagonal": creation.diagonal, "dot": products.dot, "flatten": _flatten,
-    "max": reductions.max, "mean": reductions.mean, "min": reductions.min, "nonzero": sorting.nonzero,
-    "partition": sorting.partition, "prod": reductions.prod, "ptp": reductions.ptp, "ravel": shapes.ravel,
-    "repeat": shapes.repeat, "reshape": _reshape, "round": _round, "searchsorted": sorting.searchsorted,
-    "sort": sorting.sort, "squeeze": shapes.squeeze, "std": reductions.std, "sum": reductions.sum,
-    "swapaxes": shapes.swapaxes, "take": gathering.take, "trace": reductions.trace, "transpose": _transpose,
-    "var": reductions.var, "view": bitcast_view, "astype": _astype, "to_device": _to_device,
+    "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argpartition": sorting.argpartition, "argsort": sorting.argsort, "choose": gathering.choose,
+    "clip": _clip,
+    "compress": lambda self, condition, axis=None,
+    **more: gathering.compress(condition, self, axis, **more),
+    "conj": analysis.conjugate, "conjugate": analysis.conjugate, "copy": _copy,
+    "cumprod": running.cumprod,
+    "cumsum": running.cumsum, "diagonal": matrices.diagonal, "dot": products.dot,
+    "flatten": _flatten,
+    "max": reductions.max, "mean": moments.mean, "min": reductions.min,
+    "nonzero": searching.nonzero,
+    "partition": sorting.partition, "prod": reductions.prod, "ptp": reductions.ptp,
+    "ravel": shapes.ravel,
+    "repeat": repeating.repeat, "reshape": _reshape, "round": _round,
+    "searchsorted": searching.searchsorted,
+    "sort": sorting.sort, "squeeze": shapes.squeeze, "std": moments.std, "sum": reductions.sum,
+    "swapaxes": shapes.swapaxes, "take": gathering.take, "trace": reductions.trace,
+    "transpose": _transpose,
+    "var": moments.var, "view": bitcast_view, "astype": _astype, "to_device": _to_device,
 }  # fmt: skip
 
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": lambda self: shapes.transpose(self),
     "mT": lambda self: shapes.matrix_transpose(self),
-    "real": lambda self: elementwise.real(self),
-    "imag": lambda self: elementwise.imag(self),
-    "at": lambda self: indexing.At(self),
+    "real": lambda self: analysis.real(self),
+    "imag": lambda self: analysis.imag(self),
+    "at": lambda self: at.At(self),
     "flat": lambda self: shapes.ravel(self),
 }
 DOCS = {
@@ -191,8 +250,10 @@ def _attach() -> None:
     for name, f in COMPARISONS.items():
         setattr(Array, f"__{name}__", _operator(f))
     special: dict[str, Any] = {
-        "__neg__": elementwise.negative, "__pos__": elementwise.positive, "__abs__": elementwise.abs,
-        "__invert__": logic.invert, "__getitem__": indexing.getitem, "__setitem__": _setitem, "__iter__": _iter,
+        "__neg__": elementwise.negative, "__pos__": elementwise.positive,
+        "__abs__": elementwise.abs,
+        "__invert__": bits.invert, "__getitem__": indexing.getitem, "__setitem__": _setitem,
+        "__iter__": _iter,
         "__round__": _builtin_round, "__array_namespace__": _namespace, "__dlpack__": _dlpack,
         "__dlpack_device__": _dlpack_device, "__contains__": _contains, "__hash__": None,
     }  # fmt: skip
@@ -220,4 +281,3 @@ def _contains(self: Array, value: Any) -> bool:
 
 
 _attach()
-

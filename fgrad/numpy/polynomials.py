@@ -1,4 +1,5 @@
 """Polynomials as vectors of coefficients (highest power first), and interpolation on a line."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,9 +9,9 @@ import numpy as np
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import axis_of, from_host, host, lift, need, public
 from fgrad.numpy.creation import listed
-from fgrad.numpy.products import convolve
-from fgrad.numpy.reductions import prefix
-from fgrad.numpy.sorting import count_before
+from fgrad.numpy.differences import convolve
+from fgrad.numpy.running import prefix
+from fgrad.numpy.searching import count_before
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -19,8 +20,8 @@ from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 
 __all__ = [
-    "interp", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
-    "unwrap",
+    "interp", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul",
+    "polysub", "polyval", "roots", "unwrap",
 ]  # fmt: skip
 
 
@@ -70,7 +71,10 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials."""
     if trim_leading_zeros:
-        raise NotImplementedError("polymul: the number of leading zeros depends on values; use trim_zeros on concrete arrays")
+        raise NotImplementedError(
+            "polymul: the number of leading zeros depends on values; use trim_zeros on concrete "
+            "arrays"
+        )
     return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2), "full")
 
 
@@ -78,8 +82,13 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """(quotient, remainder) of two polynomials; v[0] must not be zero."""
     if trim_leading_zeros:
-        raise NotImplementedError("polydiv: the number of leading zeros depends on values; use trim_zeros on concrete arrays")
-    (x, y), dtype, weak = promoted(_coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float())
+        raise NotImplementedError(
+            "polydiv: the number of leading zeros depends on values; use trim_zeros on concrete "
+            "arrays"
+        )
+    (x, y), dtype, weak = promoted(
+        _coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float()
+    )
     n, m = x.size, y.size
     if n < m:
         return Tracer(build.const(0, dtype, (1,))), Tracer(x, weak)
@@ -103,7 +112,10 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     x = t.node
     for _ in range(m):
         n = x.size
-        power = build.cast(build.sub(build.const(n - 1, dt.int64, (max(n - 1, 0),)), build.iota(max(n - 1, 0))), x.dtype)
+        power = build.cast(
+            build.sub(build.const(n - 1, dt.int64, (max(n - 1, 0),)), build.iota(max(n - 1, 0))),
+            x.dtype,
+        )
         x = build.mul(build.slice_axis(x, 0, 0, max(n - 1, 0)), power)
     return Tracer(x, t.weak)
 
@@ -129,7 +141,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with these zeros."""
     (z,), dtype, weak = promoted(listed(seq_of_zeros), least=dt.default_float())
     if z.ndim != 1:
-        raise NotImplementedError("poly of a matrix needs its eigenvalues; give the zeros as a vector")
+        raise NotImplementedError(
+            "poly of a matrix needs its eigenvalues; give the zeros as a vector"
+        )
     out = build.const(1, dtype, (1,))
     for k in range(z.size):
         zero = build.broadcast_to(build.slice_axis(z, 0, k, k + 1), out.shape)
@@ -139,17 +153,33 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The complex zeros of a polynomial, of concrete coefficients."""
-    data = host(p, "roots", "its number of leading zeros depends on values, and eigenvalues are computed on the host")
+    data = host(
+        p,
+        "roots",
+        "its number of leading zeros depends on values, and eigenvalues are computed on the host",
+    )
     kind = dt.to_dtype(data.dtype)
     out = np.roots(data)
     return from_host(out.astype(dt.complex_of(kind if kind.is_inexact else dt.default_float()).np))
 
 
-def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see numpy.polyfit)."""
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: Any = None,
+    full: bool = False,
+    w: Any = None,
+    cov: Any = False,
+) -> Any:
+    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see
+    numpy.polyfit).
+    """
     instead = "use fgrad.numpy.vander and a solver"
     data = [host(v, "polyfit", instead) for v in (x, y)]
-    found = np.polyfit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov)
+    found = np.polyfit(
+        *data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov
+    )
     kind = promoted(*data, least=dt.default_float())[1].np
 
     def back(v: Any) -> Any:
@@ -160,13 +190,27 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: Any = None, full: bool 
 
 # ---- on a line
 @public(static=("left", "right"))
-def _interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, period: ArrayLike | None, left: Any, right: Any,
-            ends: Any) -> Array:  # fmt: skip
-    (at, points, values), dtype, weak = promoted(listed(x), listed(xp), listed(fp), least=dt.default_float())
-    need(not points.dtype.is_complex or values.dtype.is_complex, "interp", "the points must be real")
+def _interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    period: ArrayLike | None,
+    left: Any,
+    right: Any,
+    ends: Any,
+) -> Array:
+    (at, points, values), dtype, weak = promoted(
+        listed(x), listed(xp), listed(fp), least=dt.default_float()
+    )
+    need(
+        not points.dtype.is_complex or values.dtype.is_complex, "interp", "the points must be real"
+    )
     if points.ndim != 1 or values.shape != points.shape or not points.size:
         raise note_user_line(
-            ShapeError(f"interp: xp and fp are vectors of one size, got shapes {points.shape} and {values.shape}")
+            ShapeError(
+                f"interp: xp and fp are vectors of one size, got shapes {points.shape} and "
+                f"{values.shape}"
+            )
         )
     real = dt.real_of(dtype)
     at, points = ((build.real(v) if v.dtype.is_complex else v) for v in (at, points))
@@ -181,8 +225,15 @@ def _interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, period: ArrayLike | None
         def edge(v: UOp, k: int) -> UOp:
             return build.slice_axis(v, 0, k, k + 1)
 
-        points = build.concatenate([build.sub(edge(points, n - 1), build.reshape(span, (1,))), points,
-                                    build.add(edge(points, 0), build.reshape(span, (1,)))], 0)  # fmt: skip
+        points = build.concatenate(
+            [
+                build.sub(edge(points, n - 1), build.reshape(span, (1,))),
+                points,
+                # fmt: skip
+                build.add(edge(points, 0), build.reshape(span, (1,))),
+            ],
+            0,
+        )
         values = build.concatenate([edge(values, n - 1), values, edge(values, 0)], 0)
         n += 2
     i = build.maximum(build.minimum(count_before(points, at, True), n - 1), 1 if n > 1 else 0)
@@ -193,12 +244,20 @@ def _interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, period: ArrayLike | None
     part = build.div(build.sub(at, x0), build.where(flat, build.const_like(1, width), width))
     part = build.where(flat, build.zeros_like(part), part)
     out = build.add(f0, build.mul(build.sub(f1, f0), build.cast(part, f0.dtype)))
-    first, last = (build.broadcast_to(build.reshape(build.slice_axis(points, 0, k, k + 1), ()), at.shape) for k in (0, n - 1))
+    first, last = (
+        build.broadcast_to(build.reshape(build.slice_axis(points, 0, k, k + 1), ()), at.shape)
+        for k in (0, n - 1)
+    )
     if period is None:
-        low, high = (build.broadcast_to(build.reshape(build.slice_axis(values, 0, k, k + 1), ()), at.shape) for k in (0, n - 1))
+        low, high = (
+            build.broadcast_to(build.reshape(build.slice_axis(values, 0, k, k + 1), ()), at.shape)
+            for k in (0, n - 1)
+        )
         extrapolate = [e == "extrapolate" for e in (left, right)]
-        low, high = (build.broadcast_to(build.cast(lift(e).node, dtype), at.shape) if e is not None else v
-                     for e, v in zip(ends, (low, high), strict=True))  # fmt: skip
+        low, high = (
+            build.broadcast_to(build.cast(lift(e).node, dtype), at.shape) if e is not None else v
+            for e, v in zip(ends, (low, high), strict=True)
+        )
         out = out if extrapolate[0] else build.where(build.lt(at, first), low, out)
         out = out if extrapolate[1] else build.where(build.lt(last, at), high, out)
     return Tracer(out, weak)
@@ -210,7 +269,12 @@ def _sorted_pair(points: UOp) -> tuple[UOp, UOp]:
 
 
 def interp(
-    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: ArrayLike | None = None
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Any = None,
+    right: Any = None,
+    period: ArrayLike | None = None,
 ) -> Array:
     """The piecewise linear function through the points (xp ascending, fp), at x.
 
@@ -219,14 +283,25 @@ def interp(
     """
     words = [e if isinstance(e, str) else None for e in (left, right)]
     if any(w not in (None, "extrapolate") for w in words):
-        raise note_user_line(ArgumentError(f'interp: left and right are numbers or "extrapolate", got {left!r} and {right!r}'))
+        raise note_user_line(
+            ArgumentError(
+                f'interp: left and right are numbers or "extrapolate", got {left!r} and {right!r}'
+            )
+        )
     ends = [None if isinstance(e, str) else e for e in (left, right)]
     return _interp(x, xp, fp, period, words[0], words[1], ends)
 
 
 @public(static=("axis",))
-def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 6.283185307179586) -> Array:
-    """Angles (or values modulo `period`) with multiples of the period added so that jumps stay below half of it."""
+def unwrap(
+    p: ArrayLike,
+    discont: ArrayLike | None = None,
+    axis: int = -1,
+    period: ArrayLike = 6.283185307179586,
+) -> Array:
+    """Angles (or values modulo `period`) with multiples of the period added so that jumps stay
+    below half of it.
+    """
     (x, span), dtype, weak = promoted(p, period)
     need(not dtype.is_complex, "unwrap", "it takes real numbers")
     i = axis_of(axis, x.ndim, "unwrap")
@@ -246,7 +321,11 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     at_half = build.and_(build.eq(wrapped, below), build.lt(build.zeros_like(jump), jump))
     wrapped = build.where(at_half, half, wrapped)
     correction = build.sub(wrapped, jump)
-    limit = half if discont is None else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
+    limit = (
+        half
+        if discont is None
+        else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
+    )
     small = build.lt(build.abs_(jump), limit)
     correction = build.where(small, build.zeros_like(correction), correction)
     moved = build.add(high, prefix(correction, i, Op.ADD))

@@ -1,8 +1,11 @@
-"""Sums, products, extremes, moments, running totals; with `where=`, `initial=`, and their NaN-skipping kin.
+"""Sums, products, extremes, moments, running totals; with `where=`, `initial=`, and their NaN-
+skipping kin.
 
-Sums and products of bools and narrow integers are taken in 64 bits, those of small floats in float32. `axis` may be None
+Sums and products of bools and narrow integers are taken in 64 bits, those of small floats in
+float32. `axis` may be None
 (all axes), an int or a tuple.
 """
+
 from __future__ import annotations
 
 import math
@@ -11,11 +14,22 @@ from typing import Any
 
 from fgrad.errors import note_user_line
 from fgrad.numpy.common import (
-    Axis, DTypeLike, axes_of, axis_of, highest, lift, lowest, need, no_out, public, reduced,
-    restore_axes, truth,
-)  # fmt: skip
-from fgrad.numpy.creation import diagonal_node
-from fgrad.numpy.elementwise import has_nan
+    Axis,
+    DTypeLike,
+    axes_of,
+    axis_of,
+    highest,
+    lift,
+    lowest,
+    need,
+    no_out,
+    public,
+    reduced,
+    restore_axes,
+    truth,
+)
+from fgrad.numpy.extremes import has_nan
+from fgrad.numpy.matrices import diagonal_node
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -25,9 +39,9 @@ from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
-    "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean",
-    "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std", "sum", "trace", "var",
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "min",
+    "nanargmax", "nanargmin", "nanmax", "nanmin", "nanprod", "nansum", "prod", "ptp", "sum",
+    "trace",
 ]  # fmt: skip
 
 
@@ -38,7 +52,9 @@ def masked(x: UOp, where: ArrayLike | None, fill: Any, name: str) -> UOp:
     mask = truth(lift(where).node)
     shape = build.broadcast_shapes(x.shape, mask.shape)
     if shape != x.shape:
-        raise note_user_line(ValueError(f"{name}: where= of shape {mask.shape} does not broadcast to {x.shape}"))
+        raise note_user_line(
+            ValueError(f"{name}: where= of shape {mask.shape} does not broadcast to {x.shape}")
+        )
     return build.where(build.broadcast_to(mask, shape), x, build.const_like(fill, x))
 
 
@@ -50,9 +66,16 @@ def total_dtype(dtype: DType, promote_integers: bool = True) -> DType:
 
 
 def _total(
-    name: str, a: ArrayLike, axis: Axis, op: Op, dtype: DTypeLike, keepdims: bool, initial: ArrayLike | None,
-    where: ArrayLike | None, promote_integers: bool = True,
-) -> Array:  # fmt: skip
+    name: str,
+    a: ArrayLike,
+    axis: Axis,
+    op: Op,
+    dtype: DTypeLike,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+    promote_integers: bool = True,
+) -> Array:
     t = lift(a)
     kind = total_dtype(t.node.dtype, promote_integers) if dtype is None else to_dtype(dtype)
     x = build.cast(t.node, kind)
@@ -66,9 +89,15 @@ def _total(
 
 @public(static=("axis", "dtype", "keepdims", "promote_integers"))
 def sum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """The sum over some axes, 0 (or `initial`) over none.
 
     >>> sum(array([[1, 2], [3, 4]]), axis=0)
@@ -80,18 +109,32 @@ def sum(
 
 @public(static=("axis", "dtype", "keepdims", "promote_integers"))
 def prod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """The product over some axes, 1 (or `initial`) over none."""
     no_out(out, "prod")
     return _total("prod", a, axis, Op.MUL, dtype, keepdims, initial, where, promote_integers)
 
 
 def _need_elements(name: str, x: UOp, axes: tuple[int, ...]) -> None:
-    if math.prod(x.shape[i] for i in axes) == 0 and x.shape and math.prod([*x.shape, 1]) == 0 and axes:
+    if (
+        math.prod(x.shape[i] for i in axes) == 0
+        and x.shape
+        and math.prod([*x.shape, 1]) == 0
+        and axes
+    ):
         raise note_user_line(
-            ValueError(f"{name} over axes {axes} of shape {x.shape}: no elements to choose from; give initial=")
+            ValueError(
+                f"{name} over axes {axes} of shape {x.shape}: no elements to choose from; give "
+                "initial="
+            )
         )
 
 
@@ -113,7 +156,13 @@ def extreme_node(x: UOp, axes: tuple[int, ...], op: Op) -> UOp:
 
 
 def _extreme(
-    name: str, a: ArrayLike, axis: Axis, op: Op, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
+    name: str,
+    a: ArrayLike,
+    axis: Axis,
+    op: Op,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
 ) -> Array:
     t = lift(a)
     x = t.node
@@ -121,10 +170,14 @@ def _extreme(
     if initial is None:
         _need_elements(name, x, axes)
         if where is not None and not x.dtype.is_inexact:
-            raise note_user_line(ValueError(f"{name}: with where=, give initial= (an integer for no elements)"))
+            raise note_user_line(
+                ValueError(f"{name}: with where=, give initial= (an integer for no elements)")
+            )
     worst = 0 if x.dtype.is_complex else lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
     if x.dtype.is_complex:
-        need(where is None, name, "complex numbers with where= are not supported; use real and imag")
+        need(
+            where is None, name, "complex numbers with where= are not supported; use real and imag"
+        )
     y = extreme_node(masked(x, where, worst, name), axes, op)
     y = restore_axes(y, axes, x.ndim) if keepdims else y
     if initial is not None:
@@ -135,20 +188,32 @@ def _extreme(
 
 @public(static=("axis", "keepdims"))
 def max(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """The largest element; NaN if there is one. Ties share the derivative. Raises ValueError over no elements."""
+) -> Array:
+    """The largest element; NaN if there is one. Ties share the derivative. Raises ValueError over
+    no elements.
+    """
     no_out(out, "max")
     return _extreme("max", a, axis, Op.MAX, keepdims, initial, where)
 
 
 @public(static=("axis", "keepdims"))
 def min(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """The smallest element; NaN if there is one. Ties share the derivative. Raises ValueError over no elements."""
+) -> Array:
+    """The smallest element; NaN if there is one. Ties share the derivative. Raises ValueError over
+    no elements.
+    """
     no_out(out, "min")
     return _extreme("min", a, axis, Op.MIN, keepdims, initial, where)
 
@@ -160,13 +225,20 @@ amax, amin = max, min
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest minus the smallest element."""
     no_out(out, "ptp")
-    high, low = (lift(_extreme("ptp", a, axis, op, keepdims, None, None)) for op in (Op.MAX, Op.MIN))
+    high, low = (
+        lift(_extreme("ptp", a, axis, op, keepdims, None, None)) for op in (Op.MAX, Op.MIN)
+    )
     return Tracer(build.sub(high.node, low.node), high.weak)
 
 
 @public(static=("axis", "keepdims"))
 def all(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether all elements are nonzero; true over none."""
     no_out(out, "all")
@@ -176,7 +248,12 @@ def all(
 
 @public(static=("axis", "keepdims"))
 def any(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether an element is nonzero; false over none."""
     no_out(out, "any")
@@ -199,7 +276,9 @@ def first_where(match: UOp, axis: int) -> UOp:
     return build.reduce_(build.where(match, here, build.const_like(n, here)), (axis,), Op.MIN)
 
 
-def _arg_extreme(name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bool, skip_nan: bool = False) -> Array:
+def _arg_extreme(
+    name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bool, skip_nan: bool = False
+) -> Array:
     t = lift(a)
     x = t.node
     rank = x.ndim
@@ -214,7 +293,9 @@ def _arg_extreme(name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bo
         bad = has_nan(x)
         none = build.reduce_(bad, (i,), Op.AND)
         need(not x.dtype.is_complex, name, "complex numbers have no order")
-        x = build.where(bad, build.const_like(lowest(x.dtype) if op is Op.MAX else highest(x.dtype), x), x)
+        x = build.where(
+            bad, build.const_like(lowest(x.dtype) if op is Op.MAX else highest(x.dtype), x), x
+        )
     best = build.expand(extreme_node(x, (i,), op), [(i, x.shape[i])])
     match = build.eq(x, best)
     if x.dtype.is_inexact:
@@ -231,210 +312,39 @@ def _arg_extreme(name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bo
 
 
 @public(static=("axis", "keepdims"))
-def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """int64: the first position of the largest element (of the first NaN, if there is one)."""
     no_out(out, "argmax")
     return _arg_extreme("argmax", a, axis, Op.MAX, keepdims)
 
 
 @public(static=("axis", "keepdims"))
-def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """int64: the first position of the smallest element (of the first NaN, if there is one)."""
     no_out(out, "argmin")
     return _arg_extreme("argmin", a, axis, Op.MIN, keepdims)
 
 
 @public(static=("axis", "keepdims"))
-def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """`argmax` that skips NaN; -1 where there is nothing else."""
     no_out(out, "nanargmax")
     return _arg_extreme("nanargmax", a, axis, Op.MAX, keepdims, skip_nan=True)
 
 
 @public(static=("axis", "keepdims"))
-def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """`argmin` that skips NaN; -1 where there is nothing else."""
     no_out(out, "nanargmin")
     return _arg_extreme("nanargmin", a, axis, Op.MIN, keepdims, skip_nan=True)
-
-
-# ---- moments
-def _float_result(x: UOp, dtype: DTypeLike) -> tuple[UOp, DType]:
-    """-> (x in the dtype that moments are computed in, dtype of the result)."""
-    if dtype is not None:
-        kind = to_dtype(dtype)
-    else:
-        kind = x.dtype if x.dtype.is_inexact else dt.default_float()
-    return build.cast(x, dt.accumulator(kind) if kind.is_inexact else dt.default_float()), kind
-
-
-def _count(x: UOp, axes: tuple[int, ...], where: UOp | None, keepdims: bool) -> UOp:
-    """How many elements are averaged, in x's real dtype."""
-    real = dt.real_of(x.dtype)
-    if where is None:
-        n = build.const(math.prod(x.shape[i] for i in axes), real)
-        kept = [1 if i in axes else s for i, s in enumerate(x.shape) if keepdims or i not in axes]
-        return build.broadcast_to(n, tuple(kept))
-    mask = build.broadcast_to(where, x.shape)
-    return build.cast(reduced(build.cast(mask, dt.int64), axes, Op.ADD, keepdims), real)
-
-
-def mean_node(x: UOp, axes: tuple[int, ...], keepdims: bool, where: UOp | None = None) -> UOp:
-    """The mean of floats over `axes`; `where` is a bool mask."""
-    kept = masked(x, None if where is None else Tracer(where), 0, "mean")
-    total = reduced(kept, axes, Op.ADD, keepdims)
-    return build.div(total, build.cast(_count(x, axes, where, keepdims), x.dtype))
-
-
-def _mask(where: ArrayLike | None) -> UOp | None:
-    return None if where is None else truth(lift(where).node)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def mean(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    *, where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """The arithmetic mean; of integers in the default float; NaN over no elements."""
-    no_out(out, "mean")
-    t = lift(a)
-    x, kind = _float_result(t.node, dtype)
-    y = mean_node(x, axes_of(axis, x.ndim, "mean"), keepdims, _mask(where))
-    return Tracer(build.cast(y, kind), t.weak and dtype is None)
-
-
-def _variance(
-    name: str, a: ArrayLike, axis: Axis, dtype: DTypeLike, ddof: ArrayLike, keepdims: bool, where: UOp | None,
-    given: ArrayLike | None, root: bool,
-) -> Array:  # fmt: skip
-    t = lift(a)
-    x, kind = _float_result(t.node, dtype)
-    axes = axes_of(axis, x.ndim, name)
-    if given is None:
-        centre = mean_node(x, axes, True, where)
-    else:
-        centre = build.cast(lift(given).node, x.dtype)
-    gap = build.sub(x, build.broadcast_to(centre, x.shape))
-    if x.dtype.is_complex:
-        re, im = build.real(gap), build.imag(gap)
-        square = build.add(build.mul(re, re), build.mul(im, im))
-    else:
-        square = build.mul(gap, gap)
-    total = reduced(masked(square, None if where is None else Tracer(where), 0, name), axes, Op.ADD, keepdims)
-    count = _count(square, axes, where, keepdims)
-    free = build.sub(count, build.broadcast_to(build.cast(lift(ddof).node, count.dtype), count.shape))
-    free = build.where(build.lt(free, 0), build.zeros_like(free), free)
-    out = build.div(total, free)
-    if root:  # derivative 0 where the variance is 0, not infinity
-        zero = build.eq(out, 0)
-        out = build.where(zero, out, build.sqrt(build.where(zero, build.const_like(1, out), out)))
-    return Tracer(build.cast(out, dt.real_of(kind)), t.weak and dtype is None)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def var(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: ArrayLike = 0,
-    keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None,
-    correction: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """The mean squared distance from the mean: sum(|a - mean|**2) / (n - ddof).
-
-    mean         the mean (with keepdims), if it is known already
-    correction   the array API's name of ddof
-    """
-    no_out(out, "var")
-    free = ddof if correction is None else correction
-    return _variance("var", a, axis, dtype, free, keepdims, _mask(where), mean, False)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def std(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: ArrayLike = 0,
-    keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None,
-    correction: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """The square root of `var`. Its derivative is 0 where all elements are equal."""
-    no_out(out, "std")
-    free = ddof if correction is None else correction
-    return _variance("std", a, axis, dtype, free, keepdims, _mask(where), mean, True)
-
-
-# ---- running totals
-def prefix(x: UOp, axis: int, op: Op, reverse: bool = False) -> UOp:
-    """PREFIX: the running `op` along `axis`."""
-    return uop(Op.PREFIX, (x,), (op, axis, reverse)) if x.shape[axis] else x
-
-
-def _running(name: str, a: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, skip_nan: bool = False) -> Array:
-    t = lift(a)
-    kind = total_dtype(t.node.dtype) if dtype is None else to_dtype(dtype)
-    x = t.node
-    if skip_nan and x.dtype.is_inexact:
-        x = build.where(has_nan(x), build.const_like(0 if op is Op.ADD else 1, x), x)
-    x = build.cast(x, kind)
-    if axis is None:
-        x, i = build.reshape(x, (x.size,)), 0
-    else:
-        i = axis_of(axis, x.ndim, name)
-    return Tracer(prefix(x, i, op), t.weak and dtype is None)
-
-
-@public(static=("axis", "dtype"))
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The running sum along `axis` (None: of the array laid out flat)."""
-    no_out(out, "cumsum")
-    return _running("cumsum", a, axis, dtype, Op.ADD)
-
-
-@public(static=("axis", "dtype"))
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The running product along `axis` (None: of the array laid out flat)."""
-    no_out(out, "cumprod")
-    return _running("cumprod", a, axis, dtype, Op.MUL)
-
-
-@public(static=("axis", "dtype"))
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumsum` that takes NaN for 0."""
-    no_out(out, "nancumsum")
-    return _running("nancumsum", a, axis, dtype, Op.ADD, skip_nan=True)
-
-
-@public(static=("axis", "dtype"))
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumprod` that takes NaN for 1."""
-    no_out(out, "nancumprod")
-    return _running("nancumprod", a, axis, dtype, Op.MUL, skip_nan=True)
-
-
-def _cumulative(name: str, x: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, include_initial: bool) -> Array:
-    t = lift(x)
-    if axis is None:
-        if t.ndim != 1:
-            raise note_user_line(ValueError(f"{name}: axis is needed for an array of {t.ndim} axes"))
-        axis = 0
-    out = lift(_running(name, x, axis, dtype, op))
-    if not include_initial:
-        return out
-    i = axis_of(axis, out.ndim, name)
-    first = build.const(0 if op is Op.ADD else 1, out.node.dtype, (*out.shape[:i], 1, *out.shape[i + 1 :]))
-    return Tracer(build.concatenate([first, out.node], i), out.weak)
-
-
-@public(static=("axis", "dtype", "include_initial"))
-def cumulative_sum(
-    x: ArrayLike, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
-) -> Array:
-    """The running sum along `axis`; with a 0 in front on request."""
-    return _cumulative("cumulative_sum", x, axis, dtype, Op.ADD, include_initial)
-
-
-@public(static=("axis", "dtype", "include_initial"))
-def cumulative_prod(
-    x: ArrayLike, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
-) -> Array:
-    """The running product along `axis`; with a 1 in front on request."""
-    return _cumulative("cumulative_prod", x, axis, dtype, Op.MUL, include_initial)
 
 
 # ---- skipping NaN
@@ -444,31 +354,53 @@ def _without_nan(a: ArrayLike, fill: Callable[[DType], Any]) -> tuple[Tracer, UO
     bad = has_nan(t.node)
     if not t.node.dtype.is_inexact:
         return t, bad
-    return Tracer(build.where(bad, build.const_like(fill(t.node.dtype), t.node), t.node), t.weak), bad
+    return Tracer(
+        build.where(bad, build.const_like(fill(t.node.dtype), t.node), t.node), t.weak
+    ), bad
 
 
 @public(static=("axis", "dtype", "keepdims"))
 def nansum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    initial: ArrayLike | None = None, where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """`sum` that takes NaN for 0."""
     no_out(out, "nansum")
-    return _total("nansum", _without_nan(a, lambda d: 0)[0], axis, Op.ADD, dtype, keepdims, initial, where)
+    return _total(
+        "nansum", _without_nan(a, lambda d: 0)[0], axis, Op.ADD, dtype, keepdims, initial, where
+    )
 
 
 @public(static=("axis", "dtype", "keepdims"))
 def nanprod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    initial: ArrayLike | None = None, where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """`prod` that takes NaN for 1."""
     no_out(out, "nanprod")
-    return _total("nanprod", _without_nan(a, lambda d: 1)[0], axis, Op.MUL, dtype, keepdims, initial, where)
+    return _total(
+        "nanprod", _without_nan(a, lambda d: 1)[0], axis, Op.MUL, dtype, keepdims, initial, where
+    )
 
 
 def _nan_extreme(
-    name: str, a: ArrayLike, axis: Axis, op: Op, keepdims: bool, initial: ArrayLike | None, where: ArrayLike | None
+    name: str,
+    a: ArrayLike,
+    axis: Axis,
+    op: Op,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
 ) -> Array:
     t, bad = _without_nan(a, lowest if op is Op.MAX else highest)
     out = lift(_extreme(name, t, axis, op, keepdims, initial, where))
@@ -481,9 +413,13 @@ def _nan_extreme(
 
 @public(static=("axis", "keepdims"))
 def nanmax(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """`max` that skips NaN; NaN where there is nothing else."""
     no_out(out, "nanmax")
     return _nan_extreme("nanmax", a, axis, Op.MAX, keepdims, initial, where)
@@ -491,62 +427,26 @@ def nanmax(
 
 @public(static=("axis", "keepdims"))
 def nanmin(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """`min` that skips NaN; NaN where there is nothing else."""
     no_out(out, "nanmin")
     return _nan_extreme("nanmin", a, axis, Op.MIN, keepdims, initial, where)
 
 
-def _good(a: ArrayLike, where: ArrayLike | None) -> tuple[Tracer, UOp]:
-    """-> (the array with NaN replaced by 0, where it counts)."""
-    t, bad = _without_nan(a, lambda d: 0)
-    good = build.not_(bad)
-    if where is None:
-        return t, good
-    mask, good = (build.broadcast_to(x, t.shape) for x in (truth(lift(where).node), good))
-    return t, build.and_(mask, good)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def nanmean(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
-    where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """`mean` that skips NaN; NaN where there is nothing else."""
-    no_out(out, "nanmean")
-    t, good = _good(a, where)
-    x, kind = _float_result(t.node, dtype)
-    y = mean_node(x, axes_of(axis, x.ndim, "nanmean"), keepdims, good)
-    return Tracer(build.cast(y, kind), t.weak and dtype is None)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: ArrayLike = 0,
-    keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """`var` that skips NaN; NaN where nothing else is left."""
-    no_out(out, "nanvar")
-    t, good = _good(a, where)
-    return _variance("nanvar", t, axis, dtype, ddof, keepdims, good, mean, False)
-
-
-@public(static=("axis", "dtype", "keepdims"))
-def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: ArrayLike = 0,
-    keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None,
-) -> Array:  # fmt: skip
-    """`std` that skips NaN; NaN where nothing else is left."""
-    no_out(out, "nanstd")
-    t, good = _good(a, where)
-    return _variance("nanstd", t, axis, dtype, ddof, keepdims, good, mean, True)
-
-
 @public(static=("offset", "axis1", "axis2", "dtype"))
 def trace(
-    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike = None,
+    out: None = None,
 ) -> Array:
     """The sum of a diagonal over two axes."""
     no_out(out, "trace")
@@ -554,5 +454,5 @@ def trace(
     if t.ndim < 2:
         raise note_user_line(ValueError(f"trace takes matrices, got shape {t.shape}"))
     first, second = (axis_of(i, t.ndim, "trace") for i in (axis1, axis2))
-    return _total("trace", Tracer(diagonal_node(t.node, offset, first, second), t.weak), -1, Op.ADD, dtype, False,
-                  None, None)  # fmt: skip
+    held = Tracer(diagonal_node(t.node, offset, first, second), t.weak)
+    return _total("trace", held, -1, Op.ADD, dtype, False, None, None)

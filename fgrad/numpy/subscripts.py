@@ -1,15 +1,19 @@
 """What the user wrote between the brackets, as a static plan and the arrays it needs.
 
-`parse` looks at everything that is concrete: ints are checked (IndexError), masks become positions, slices become boxes.
-What remains is a hashable tuple of entries, one for each item, and the list of the operands that they take in order:
+`parse` looks at everything that is concrete: ints are checked (IndexError), masks become positions,
+slices become boxes.
+What remains is a hashable tuple of entries, one for each item, and the list of the operands that
+they take in order:
 
     New()                 a new axis
     Slice(start, size, step, backwards)   start None: the next operand, in bounds
-    Int(at, known)        one position; `at` None: the next operand; `known`: in bounds and not negative
+    Int(at, known)        one position; `at` None: the next operand; `known`: in bounds and not
+    negative
     Positions(known)      an integer array: the next operand
 
 Outside a stage, starts and ints are operands, so that a loop over positions does not compile again.
 """
+
 from __future__ import annotations
 
 import operator
@@ -67,8 +71,10 @@ def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]
                 data = mask.concrete()
             except ConcretizationError as e:
                 e.args = (
-                    "a traced boolean mask was used as an index: the size of the result would depend on values. Use "
-                    "fgrad.numpy.where(mask, x, other), x.at[mask].set(value), nonzero(mask, size=n), or a reduction "
+                    "a traced boolean mask was used as an index: the size of the result would "
+                    "depend on values. Use "
+                    "fgrad.numpy.where(mask, x, other), x.at[mask].set(value), nonzero(mask, "
+                    "size=n), or a reduction "
                     f"with where=mask; {e.args[0]}",
                 )
                 raise
@@ -80,7 +86,8 @@ def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]
     if data.shape != covered:
         raise note_user_line(
             OutOfBoundsError(
-                f"boolean index of shape {data.shape} does not match the axes {axis} to {axis + data.ndim - 1} of shape "
+                f"boolean index of shape {data.shape} does not match the axes {axis} to "
+                f"{axis + data.ndim - 1} of shape "
                 f"{x_shape}, which are {covered}"
             )
         )
@@ -98,18 +105,20 @@ def _as_array(x: Any) -> Any:
     """Sequences of indices as arrays; everything else as it is."""
     if not isinstance(x, list | tuple):
         return x
-    leaves = np.asarray([y.concrete() if isinstance(y, Array) and not is_traced(y) else y for y in x]) if not any(
-        is_traced(y) for y in x) else None  # fmt: skip
-    if leaves is None:
-        raise TypeError("a list with traced values is no index; make an array of it with fgrad.numpy.array")
-    return leaves.astype(np.int64) if leaves.size == 0 else leaves
+    if any(is_traced(y) for y in x):
+        raise TypeError(
+            "a list with traced values is no index; make an array of it with fgrad.numpy.array"
+        )
+    data = np.asarray([y.concrete() if isinstance(y, Array) else y for y in x])
+    return data.astype(np.int64) if data.size == 0 else data
 
 
 def out_of_bounds(i: Any, axis: int, n: int) -> OutOfBoundsError:
     """The error for an index that is known to lie outside."""
     return note_user_line(
         OutOfBoundsError(
-            f"index {i} is out of bounds for axis {axis} with {n} elements; x.at[..].get(mode='clip' or 'fill') chooses "
+            f"index {i} is out of bounds for axis {axis} with {n} elements; "
+            "x.at[..].get(mode='clip' or 'fill') chooses "
             "what happens there"
         )
     )
@@ -135,7 +144,10 @@ def _bound(x: Any) -> int | None:
     try:
         return operator.index(x)
     except ConcretizationError as e:
-        e.args = (f"the bounds of a slice must be concrete; use fgrad.lax.dynamic_slice for a traced start. {e.args[0]}",)
+        e.args = (
+            "the bounds of a slice must be concrete; use fgrad.lax.dynamic_slice for a traced "
+            f"start. {e.args[0]}",
+        )
         raise
 
 
@@ -160,14 +172,18 @@ def _array_entry(x: Any, n: int, axis: int, checked: bool, operands: list[Any]) 
     if isinstance(x, Array):
         if is_traced(x):
             if not x.aval.dtype.is_int:
-                raise note_user_line(IndexError(f"arrays used as indices must be integers or bools, got {x.aval}"))
+                raise note_user_line(
+                    IndexError(f"arrays used as indices must be integers or bools, got {x.aval}")
+                )
             operands.append(x)
             return Int(None, False) if x.ndim == 0 else Positions(False)
         data = x.concrete()
     else:
         data = np.asarray(x)
         if not is_arraylike(data) or data.dtype == object:
-            raise note_user_line(IndexError(f"{x!r} is no index; use integers, slices, None, ..., or integer arrays"))
+            raise note_user_line(
+                IndexError(f"{x!r} is no index; use integers, slices, None, ..., or integer arrays")
+            )
     if data.dtype.kind not in "iu":
         raise note_user_line(
             IndexError(f"arrays used as indices must be integers or bools, got dtype {data.dtype}")
@@ -186,7 +202,9 @@ def _array_entry(x: Any, n: int, axis: int, checked: bool, operands: list[Any]) 
     return Positions(inside)
 
 
-def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple[Entry, ...], list[Any]]:
+def parse(
+    idx: Any, shape: tuple[int, ...], checked: bool = True
+) -> tuple[tuple[Entry, ...], list[Any]]:
     """-> (entries, operands) of `x[idx]` for an x of that shape.
 
     checked   raise IndexError for what is known to be out of bounds (no `mode=` was given)
@@ -203,7 +221,10 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
         raise note_user_line(IndexError("an index can have only one ellipsis ('...')"))
     if taken > len(shape):
         raise note_user_line(
-            OutOfBoundsError(f"too many indices: an array of shape {shape} has {len(shape)} axes, {taken} were indexed")
+            OutOfBoundsError(
+                f"too many indices: an array of shape {shape} has {len(shape)} axes, {taken} were "
+                "indexed"
+            )
         )
     fill = [slice(None)] * (len(shape) - taken)
     where = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
@@ -239,4 +260,7 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
 
 def indexed_axes(entries: Sequence[Entry]) -> int:
     """How many axes of x the entries consume."""
-    return sum(not isinstance(e, New) and not (isinstance(e, Positions) and e.of_scalar_bool) for e in entries)
+    return sum(
+        not isinstance(e, New) and not (isinstance(e, Positions) and e.of_scalar_bool)
+        for e in entries
+    )

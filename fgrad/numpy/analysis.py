@@ -1,0 +1,330 @@
+"""Exponentials, logarithms, trigonometry and complex numbers, elementwise.
+
+Integers and bools become the default float."""
+
+from __future__ import annotations
+
+import math
+
+from fgrad.numpy.common import binary, common, lift, need, public
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.build import Number
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
+
+__all__ = [
+    "acos", "acosh", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "conj", "conjugate",
+    "copysign", "cos", "cosh", "deg2rad", "degrees", "exp", "exp2", "expm1", "hypot", "i0",
+    "imag", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "rad2deg", "radians",
+    "real", "sin", "sinc", "sinh", "sqrt", "tan", "tanh",
+]  # fmt: skip
+
+
+# ---- exponentials and logarithms
+def _smooth(op: Op, x: ArrayLike) -> Array:
+    (node,), _, weak = promoted(x, least=dt.default_float())
+    return Tracer(uop(op, (node,)), weak)
+
+
+def _scaled(op: Op, x: ArrayLike, before: Number | None, after: Number | None, plain: Op) -> Array:
+    """`op` for reals; for complex numbers plain(x * before) * after."""
+    (node,), dtype, weak = promoted(x, least=dt.default_float())
+    if not dtype.is_complex:
+        return Tracer(uop(op, (node,)), weak)
+    if before is not None:
+        node = build.mul(node, before)
+    node = uop(plain, (node,))
+    return Tracer(node if after is None else build.mul(node, after), weak)
+
+
+@public()
+def exp(x: ArrayLike) -> Array:
+    """e**x."""
+    return _smooth(Op.EXP, x)
+
+
+@public()
+def exp2(x: ArrayLike) -> Array:
+    """2**x."""
+    return _scaled(Op.EXP2, x, math.log(2), None, Op.EXP)
+
+
+@public()
+def expm1(x: ArrayLike) -> Array:
+    """exp(x) - 1, accurate near 0."""
+    return _smooth(Op.EXPM1, x)
+
+
+@public()
+def log(x: ArrayLike) -> Array:
+    """The natural logarithm: -inf at 0, NaN below."""
+    return _smooth(Op.LOG, x)
+
+
+@public()
+def log2(x: ArrayLike) -> Array:
+    """The logarithm to base 2."""
+    return _scaled(Op.LOG2, x, None, 1 / math.log(2), Op.LOG)
+
+
+@public()
+def log10(x: ArrayLike) -> Array:
+    """The logarithm to base 10."""
+    return _scaled(Op.LOG10, x, None, 1 / math.log(10), Op.LOG)
+
+
+@public()
+def log1p(x: ArrayLike) -> Array:
+    """log(1 + x), accurate near 0."""
+    return _smooth(Op.LOG1P, x)
+
+
+@public()
+def sqrt(x: ArrayLike) -> Array:
+    """The square root; NaN for negative reals. Its derivative at 0 is inf."""
+    return _smooth(Op.SQRT, x)
+
+
+@public()
+def cbrt(x: ArrayLike) -> Array:
+    """The real cube root, of negative numbers too."""
+    return _smooth(Op.CBRT, x)
+
+
+def log_add(x: UOp, y: UOp) -> UOp:
+    """log(exp(x) + exp(y)); equal operands first, so that inf - inf never arises and ties share the
+    derivative.
+    """
+    equal = build.eq(x, y)
+    half = build.const_like(0.5, x)
+    tie = build.add(build.add(build.mul(x, half), build.mul(y, half)), math.log(2))
+    gap = build.where(equal, build.zeros_like(x), build.sub(x, y))
+    rest = uop(Op.LOG1P, (build.exp(build.neg(build.abs_(gap))),))
+    return build.where(equal, tie, build.add(build.maximum(x, y), rest))
+
+
+@binary
+def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """log(exp(x1) + exp(x2)), without overflow."""
+    (x, y), dtype, weak = common("logaddexp", x1, x2, least=dt.default_float())
+    if dtype.is_complex:
+        m = build.maximum(build.real(x), build.real(y))
+        shift = build.cast(
+            build.where(build.eq(build.abs_(m), math.inf), build.zeros_like(m), m), dtype
+        )
+        total = build.add(build.exp(build.sub(x, shift)), build.exp(build.sub(y, shift)))
+        return Tracer(build.add(build.log(total), shift), weak)
+    return Tracer(log_add(x, y), weak)
+
+
+@binary
+def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """log2(2**x1 + 2**x2), without overflow."""
+    (x, y), dtype, weak = common("logaddexp2", x1, x2, least=dt.default_float())
+    need(not dtype.is_complex, "logaddexp2", "it takes real numbers; use logaddexp")
+    ln2 = math.log(2)
+    return Tracer(build.div(log_add(build.mul(x, ln2), build.mul(y, ln2)), ln2), weak)
+
+
+# ---- trigonometry
+@public()
+def sin(x: ArrayLike) -> Array:
+    """The sine of an angle in radians."""
+    return _smooth(Op.SIN, x)
+
+
+@public()
+def cos(x: ArrayLike) -> Array:
+    """The cosine of an angle in radians."""
+    return _smooth(Op.COS, x)
+
+
+@public()
+def tan(x: ArrayLike) -> Array:
+    """The tangent of an angle in radians."""
+    return _smooth(Op.TAN, x)
+
+
+@public()
+def arcsin(x: ArrayLike) -> Array:
+    """The angle in [-pi/2, pi/2] with that sine; NaN outside [-1, 1]."""
+    return _smooth(Op.ASIN, x)
+
+
+@public()
+def arccos(x: ArrayLike) -> Array:
+    """The angle in [0, pi] with that cosine; NaN outside [-1, 1]."""
+    return _smooth(Op.ACOS, x)
+
+
+@public()
+def arctan(x: ArrayLike) -> Array:
+    """The angle in [-pi/2, pi/2] with that tangent."""
+    return _smooth(Op.ATAN, x)
+
+
+@public()
+def sinh(x: ArrayLike) -> Array:
+    """The hyperbolic sine."""
+    return _smooth(Op.SINH, x)
+
+
+@public()
+def cosh(x: ArrayLike) -> Array:
+    """The hyperbolic cosine."""
+    return _smooth(Op.COSH, x)
+
+
+@public()
+def tanh(x: ArrayLike) -> Array:
+    """The hyperbolic tangent."""
+    return _smooth(Op.TANH, x)
+
+
+@public()
+def arcsinh(x: ArrayLike) -> Array:
+    """The number with that hyperbolic sine."""
+    return _smooth(Op.ASINH, x)
+
+
+@public()
+def arccosh(x: ArrayLike) -> Array:
+    """The number >= 0 with that hyperbolic cosine; NaN below 1."""
+    return _smooth(Op.ACOSH, x)
+
+
+@public()
+def arctanh(x: ArrayLike) -> Array:
+    """The number with that hyperbolic tangent; NaN outside [-1, 1]."""
+    return _smooth(Op.ATANH, x)
+
+
+asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
+
+
+def _float_pair(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
+    (x, y), dtype, weak = common(name, x1, x2, least=dt.default_float())
+    need(not dtype.is_complex, name, "it takes real numbers")
+    return Tracer(uop(op, (x, y)), weak)
+
+
+@binary
+def arctan2(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The angle of the point (x2, x1) in [-pi, pi]."""
+    return _float_pair("arctan2", Op.ATAN2, x1, x2)
+
+
+atan2 = arctan2
+
+
+@binary
+def hypot(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """sqrt(x1**2 + x2**2), without overflow."""
+    return _float_pair("hypot", Op.HYPOT, x1, x2)
+
+
+@binary
+def copysign(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """|x1| with the sign of x2 (signed zeros count)."""
+    return _float_pair("copysign", Op.COPYSIGN, x1, x2)
+
+
+@public()
+def deg2rad(x: ArrayLike) -> Array:
+    """Degrees to radians."""
+    (node,), _, weak = promoted(x, least=dt.default_float())
+    return Tracer(build.mul(node, math.pi / 180), weak)
+
+
+@public()
+def rad2deg(x: ArrayLike) -> Array:
+    """Radians to degrees."""
+    (node,), _, weak = promoted(x, least=dt.default_float())
+    return Tracer(build.mul(node, 180 / math.pi), weak)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+@public()
+def sinc(x: ArrayLike) -> Array:
+    """sin(pi x) / (pi x), 1 at 0 (with the derivatives of the function there, up to the second)."""
+    (node,), dtype, weak = promoted(x, least=dt.default_float())
+    angle_ = build.mul(node, math.pi)
+    zero = build.eq(node, 0)
+    safe = uop(Op.WHERE, (zero, build.const_like(1, node), angle_))
+    near = build.sub(build.const_like(1, node), build.div(build.mul(angle_, angle_), 6))
+    return Tracer(build.where(zero, near, build.div(build.sin(safe), safe)), weak)
+
+
+# half of the trapezoid nodes; exp(-N*N/2x) < 1e-16 for N = 232 up to x = 710, where I0 overflows
+BESSEL_NODES = 116
+
+
+@public()
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of the first kind of order 0.
+
+    The mean of exp(x cos t) over the circle by the trapezoid rule, which converges exponentially.
+    """
+    (node,), dtype, weak = promoted(x, least=dt.default_float())
+    need(not dtype.is_complex, "i0", "it takes real numbers")
+    size = build.abs_(build.cast(node, dt.accumulator(dtype)))
+    k = build.cast(build.iota(BESSEL_NODES + 1), size.dtype)
+    drop = build.sub(build.cos(build.mul(k, math.pi / BESSEL_NODES)), build.const_like(1, k))
+    ends = build.or_(build.eq(k, 0), build.eq(k, BESSEL_NODES))
+    weight = build.where(
+        ends, build.const_like(0.5 / BESSEL_NODES, k), build.const_like(1 / BESSEL_NODES, k)
+    )
+    wide = build.expand(size, [(size.ndim, BESSEL_NODES + 1)])
+    terms = build.mul(
+        build.exp(build.mul(wide, build.broadcast_to(drop, wide.shape))),
+        build.broadcast_to(weight, wide.shape),
+    )
+    total = build.mul(build.exp(size), build.reduce_(terms, (size.ndim,)))
+    return Tracer(build.cast(total, dtype), weak)
+
+
+# ---- complex numbers
+@public()
+def real(val: ArrayLike) -> Array:
+    """The real part; real numbers themselves."""
+    t = lift(val)
+    return Tracer(build.real(t.node) if t.node.dtype.is_complex else t.node, t.weak)
+
+
+@public()
+def imag(val: ArrayLike) -> Array:
+    """The imaginary part; zeros for real numbers."""
+    t = lift(val)
+    return Tracer(
+        build.imag(t.node) if t.node.dtype.is_complex else build.zeros_like(t.node), t.weak
+    )
+
+
+@public()
+def conjugate(x: ArrayLike) -> Array:
+    """The complex conjugate; real numbers themselves."""
+    t = lift(x)
+    if not t.node.dtype.is_complex:
+        return Tracer(t.node, t.weak)
+    return Tracer(build.complex_(build.real(t.node), build.neg(build.imag(t.node))), t.weak)
+
+
+conj = conjugate
+
+
+@public(static=("deg",))
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The argument of a complex number, in radians or degrees."""
+    (node,), dtype, weak = promoted(z, least=dt.default_float())
+    if dtype.is_complex:
+        re, im = build.real(node), build.imag(node)
+    else:
+        re, im = node, build.zeros_like(node)
+    out = uop(Op.ATAN2, (im, re))
+    return Tracer(build.mul(out, 180 / math.pi) if deg else out, weak)

@@ -1,0 +1,285 @@
+"""Ranges and grids: arange, linspace and their kin, meshgrid, indices, windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import note_user_line
+from fgrad.numpy.common import (
+    DTypeLike,
+    axis_of,
+    broadcast,
+    from_host,
+    is_traced,
+    lift,
+    need,
+    placed,
+    public,
+    shape_of,
+    size_of,
+)
+from fgrad.numpy.creation import array
+from fgrad.trace.arraylike import Array
+from fgrad.trace.stage import stages
+from fgrad.trace.tracer import (
+    ArrayLike,
+    Tracer,
+    is_scalar,
+    promoted,
+    scalar_node,
+)
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.dtype import to_dtype
+from fgrad.uop.node import uop
+from fgrad.uop.op import Op
+
+__all__ = [
+    "arange", "bartlett", "blackman", "fromfunction", "geomspace", "hamming", "hanning",
+    "indices", "kaiser", "linspace", "logspace", "meshgrid",
+]  # fmt: skip
+
+
+# ---- ranges
+def _number(x: Any, name: str) -> Any:
+    """A Python or NumPy number; concrete 0-d arrays are looked at."""
+    if is_scalar(x):
+        return x
+    if is_traced(x):
+        return x.concrete()[()]
+    return np.asarray(x)[()]
+
+
+@placed
+def arange(
+    start: ArrayLike,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
+    dtype: DTypeLike = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """start, start + step, .. below stop. Sizes must be known: start, stop and step are concrete
+    numbers.
+
+    >>> arange(3)
+    Array([0, 1, 2], dtype=int64)
+    """
+    first, last, by = (None if x is None else _number(x, "arange") for x in (start, stop, step))
+    if last is None:
+        first, last = 0, first
+    by = 1 if by is None else by
+    if by == 0:
+        raise note_user_line(ValueError("arange: step must not be zero"))
+    if dtype is None:
+        kind = dt.promote(*[(n.dtype, w) for n, w in map(scalar_node, (first, last, by))])[0]
+    else:
+        kind = to_dtype(dtype)
+    data = np.arange(first, last, by)
+    if not stages():
+        return from_host(data.astype(kind.np))
+    n = len(data)
+    if not kind.is_int or not all(isinstance(x, int | np.integer) for x in (first, last, by)):
+        wide = dt.float64 if not kind.is_complex else dt.complex128
+        ramp = build.add(build.mul(build.cast(build.iota(n), wide), by), first)
+        return Tracer(build.cast(ramp, kind))
+    index = build.iota(n, kind)
+    scaled = index if by == 1 else build.mul(index, int(by))
+    return Tracer(scaled if first == 0 else build.add(scaled, int(first)))
+
+
+@public(static=("num", "endpoint", "retstep", "dtype", "axis"))
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+    *,
+    device: None = None,
+) -> Any:
+    """`num` numbers evenly spaced from start to stop (included, unless endpoint is False), on a new
+    `axis`.
+
+    Integer dtypes round down. With `retstep` also the spacing.
+    """
+    n = size_of(num, "linspace")
+    (a, b), least, _ = promoted(start, stop, least=dt.default_float())
+    kind = least if dtype is None else to_dtype(dtype)
+    inner = (
+        kind
+        if kind.is_inexact and kind.itemsize >= least.itemsize
+        else dt.float64
+        if kind.is_int
+        else least
+    )
+    a, b = broadcast("linspace", build.cast(a, inner), build.cast(b, inner))
+    steps = n - 1 if endpoint else n
+    span = build.sub(b, a)
+    step = build.div(span, steps) if steps > 0 else build.const_like(math.nan, a)
+    out = a
+    index = build.iota(n)
+    place = axis_of(axis, a.ndim + 1, "linspace")
+    ramp = build.cast(index, dt.real_of(inner))
+    wide_shape = (*a.shape[:place], n, *a.shape[place:])
+    wide_ramp = build.cast(
+        build.expand(ramp, [(i, m) for i, m in enumerate(wide_shape) if i != place]), inner
+    )
+    low = build.expand(a, [(place, n)])
+    if steps > 0:
+        out = build.add(low, build.mul(wide_ramp, build.expand(step, [(place, n)])))
+    else:
+        out = low
+    if endpoint and n > 1:
+        last = build.expand(
+            build.eq(index, n - 1), [(i, m) for i, m in enumerate(wide_shape) if i != place]
+        )
+        out = build.where(last, build.expand(b, [(place, n)]), out)
+    if kind.is_int:
+        out = build.floor(out)
+    done = Tracer(build.cast(out, kind))
+    return (done, Tracer(step)) if retstep else done
+
+
+@public(static=("num", "endpoint", "dtype", "axis"))
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+) -> Array:
+    """base ** linspace(start, stop, num)."""
+    exponent = lift(linspace(start, stop, num, endpoint, axis=axis)).node
+    b = build.broadcast_to(build.cast(lift(base).node, exponent.dtype), exponent.shape)
+    out = uop(Op.POW, (b, exponent))
+    return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
+
+
+@public(static=("num", "endpoint", "dtype", "axis"))
+def geomspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+) -> Array:
+    """`num` numbers evenly spaced on a logarithmic scale; start and stop are nonzero and of one
+    sign.
+    """
+    (a, b), kind, _ = promoted(start, stop, least=dt.default_float())
+    need(not kind.is_complex, "geomspace", "it takes real numbers")
+    a, b = broadcast("geomspace", a, b)
+    sign = build.where(build.lt(a, 0), build.const_like(-1, a), build.const_like(1, a))
+    logs = [Tracer(uop(Op.LOG10, (build.abs_(v),))) for v in (a, b)]
+    n, place = size_of(num, "geomspace"), axis_of(axis, a.ndim + 1, "geomspace")
+    power_of_ten = lift(logspace(*logs, n, endpoint, axis=axis)).node
+    out = build.mul(power_of_ten, build.expand(sign, [(place, n)]))
+    index = build.expand(build.iota(n), [(i, m) for i, m in enumerate(out.shape) if i != place])
+    if n:
+        out = build.where(build.eq(index, 0), build.expand(a, [(place, n)]), out)
+    if endpoint and n > 1:
+        out = build.where(build.eq(index, n - 1), build.expand(b, [(place, n)]), out)
+    return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
+
+
+@public(static=("copy", "sparse", "indexing"))
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Array, ...]:
+    """Coordinate matrices of coordinate vectors; "xy" puts the second one first, "ij" keeps the
+    order.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
+    vectors = [lift(x) for x in xi]
+    if any(v.ndim > 1 for v in vectors):
+        raise note_user_line(
+            ValueError(f"meshgrid takes vectors, got shapes {[v.shape for v in vectors]}")
+        )
+    nodes = [build.reshape(v.node, (v.size,)) for v in vectors]
+    places = list(range(len(nodes)))
+    if indexing == "xy" and len(nodes) > 1:
+        places[0], places[1] = 1, 0
+    shape = [1] * len(nodes)
+    for v, place in zip(nodes, places, strict=True):
+        shape[place] = v.size
+    out: list[Array] = []
+    for t, v, place in zip(vectors, nodes, places, strict=True):
+        own = build.reshape(v, tuple([v.size if i == place else 1 for i in range(len(nodes))]))
+        out.append(Tracer(own if sparse else build.broadcast_to(own, tuple(shape)), t.weak))
+    return tuple(out)
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
+    """int[len(dims), *dims]: the position of every element along every axis; `sparse` gives a tuple
+    of thin arrays.
+    """
+    shape = shape_of(dimensions, "indices")
+    kind = to_dtype(int if dtype is None else dtype)
+    if not stages():
+        if sparse:
+            return tuple([from_host(x) for x in np.indices(shape, kind.np, sparse=True)])
+        return from_host(np.indices(shape, kind.np))
+    if sparse:
+        thin = [
+            tuple([n if i == axis else 1 for i, n in enumerate(shape)])
+            for axis in range(len(shape))
+        ]
+        return tuple(
+            [
+                Tracer(build.reshape(build.iota(n, kind), s))
+                for n, s in zip(shape, thin, strict=True)
+            ]
+        )
+    grids = [
+        build.reshape(build.iota_along(shape, i, kind), (1, *shape)) for i in range(len(shape))
+    ]
+    return Tracer(build.concatenate(grids, 0) if grids else build.const(0, kind, (0,)))
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any
+) -> Any:
+    """function(i, j, ..) of the index arrays of `shape`."""
+    grid = indices(shape, dtype)
+    return function(*[grid[i] for i in range(len(grid))], **kwargs)
+
+
+# ---- windows
+def _window(M: int, name: str, make: Callable[[Any], Any]) -> Array:
+    return array(make(size_of(M, name)), dt.default_float())
+
+
+def bartlett(M: int) -> Array:
+    """The triangular window of M points."""
+    return _window(M, "bartlett", np.bartlett)
+
+
+def blackman(M: int) -> Array:
+    """The Blackman window of M points."""
+    return _window(M, "blackman", np.blackman)
+
+
+def hamming(M: int) -> Array:
+    """The Hamming window of M points."""
+    return _window(M, "hamming", np.hamming)
+
+
+def hanning(M: int) -> Array:
+    """The Hann window of M points."""
+    return _window(M, "hanning", np.hanning)
+
+
+def kaiser(M: int, beta: float) -> Array:
+    """The Kaiser window of M points."""
+    return _window(M, "kaiser", lambda n: np.kaiser(n, beta))

@@ -1,0 +1,287 @@
+"""Sets: different elements, membership, unions and intersections."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad.numpy.common import (
+    axis_of,
+    from_host,
+    host,
+    is_traced,
+    lift,
+    public,
+)
+from fgrad.numpy.creation import listed
+from fgrad.numpy.extremes import has_nan
+from fgrad.numpy.running import prefix
+from fgrad.numpy.searching import count_before, positions_of
+from fgrad.numpy.sorting import sorted_with
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Mode, Op
+
+__all__ = [
+    "in1d", "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values",
+]  # fmt: skip
+
+
+# ---- sets
+class UniqueAll(NamedTuple):
+    """values, first positions, position of each element among the values, counts."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """values, counts."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """values, position of each element among the values."""
+
+    values: Array
+    inverse_indices: Array
+
+
+@public(static=("size", "equal_nan"))
+def _unique_sized(
+    ar: ArrayLike, fill_value: Any, size: int, equal_nan: bool
+) -> tuple[Array, Array, Array, Array]:
+    t = lift(ar)
+    flat = build.reshape(t.node, (t.size,))
+    n = t.size
+    key, order_ = sorted_with(flat, (build.iota(n),), 0)
+    if not n:
+        empty = build.const(0, dt.int64, (size,))
+        none = build.const(0, flat.dtype, (size,))
+        return Tracer(none), Tracer(empty), Tracer(build.const(0, dt.int64, t.shape)), Tracer(empty)
+    before, after = build.slice_axis(key, 0, 0, n - 1), build.slice_axis(key, 0, 1, n)
+    same = build.eq(before, after)
+    if equal_nan and key.dtype.is_inexact:
+        same = build.or_(same, build.and_(has_nan(before), has_nan(after)))
+    first = build.concatenate([build.const(True, dt.bool_, (1,)), build.not_(same)], 0)
+    place = positions_of(first, size, build.const(n, dt.int64))
+    there = build.lt(place, n)
+    fill = (
+        build.slice_axis(key, 0, 0, 1)
+        if fill_value is None
+        else build.cast(lift(fill_value).node, key.dtype)
+    )
+    values = build.where(there, build.gather(key, place), build.broadcast_to(fill, (size,)))
+    indices = build.where(
+        there,
+        build.gather(order_, place),
+        build.broadcast_to(build.slice_axis(order_, 0, 0, 1), (size,)),
+    )
+    group = build.minimum(
+        build.sub(prefix(build.cast(first, dt.int64), 0, Op.ADD), 1), max(size - 1, 0)
+    )
+    inverse = build.update(build.const(0, dt.int64, (n,)), group, mode=Mode.SET, idx=order_)
+    following = build.concatenate(
+        [build.slice_axis(place, 0, min(1, size), size), build.const(n, dt.int64, (min(1, size),))],
+        0,
+    )
+    counts = build.where(there, build.sub(following, place), build.zeros_like(place))
+    return Tracer(values), Tracer(indices), Tracer(build.reshape(inverse, t.shape)), Tracer(counts)
+
+
+def _cut(x: Any, size: int, fill: Any, axis: int) -> Any:
+    """Host rows cut or filled up to `size`."""
+    n = x.shape[axis]
+    if n >= size:
+        return np.take(x, range(size), axis)
+    first = (
+        np.take(x, [0], axis)
+        if n
+        else np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+    )
+    more = np.full_like(first, fill) if fill is not None else first
+    return np.concatenate([x, np.repeat(more, size - n, axis)], axis)
+
+
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """The different elements in ascending order; on request with first positions, inverse, and
+    counts.
+
+    size         the number of elements in the result, needed inside a stage
+    fill_value   what follows when there are fewer (the smallest element by default)
+    """
+    wanted = (True, return_index, return_inverse, return_counts)
+    if size is not None and axis is None:
+        out: Any = _unique_sized(ar, fill_value, size, equal_nan)
+    else:
+        data = host(ar, "unique", "give size= (and axis=None)")
+        found = np.unique(data, True, True, True, axis, equal_nan=equal_nan)
+        parts = [np.asarray(found[0]), found[1], np.asarray(found[2]), found[3]]
+        if size is not None:
+            i = axis_of(axis, data.ndim, "unique")
+            parts[0], parts[1], parts[3] = (
+                _cut(parts[0], size, fill_value, i),
+                _cut(parts[1], size, None, 0),
+                _cut(parts[3], size, 0, 0),
+            )
+        parts[2] = parts[2].reshape(data.shape if axis is None else (-1,))
+        out = [from_host(p) for p in parts]
+    chosen = tuple([x for x, w in zip(out, wanted, strict=True) if w])
+    return chosen[0] if len(chosen) == 1 else chosen
+
+
+def unique_all(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """The different elements with first positions, inverse and counts; NaNs all differ."""
+    return UniqueAll(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_counts(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """The different elements and how often each occurs."""
+    return UniqueCounts(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_inverse(
+    x: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverse:
+    """The different elements, and for each element of x its position among them."""
+    return UniqueInverse(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_values(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The different elements."""
+    out: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return out
+
+
+@public(static=("invert",))
+def _isin(element: ArrayLike, test_elements: ArrayLike, invert: bool) -> Array:
+    (x, tests), _, _ = promoted(listed(element), listed(test_elements))
+    flat = build.reshape(tests, (tests.size,))
+    if not tests.size:
+        return Tracer(build.const(invert, dt.bool_, x.shape))
+    ordered = sorted_with(flat, (), 0)[0]
+    at = build.minimum(count_before(ordered, x, False), tests.size - 1)
+    found = build.eq(build.gather(ordered, at), x)
+    return Tracer(build.not_(found) if invert else found)
+
+
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
+    """Whether every element of the first array occurs in the second."""
+    return _isin(element, test_elements, invert)
+
+
+in1d = isin
+
+
+def _hosted(name: str, *arrays: ArrayLike) -> list[Any]:
+    return [host(a, name, "give size=, the number of elements wanted") for a in arrays]
+
+
+def _is_sized(size: int | None, *arrays: ArrayLike) -> bool:
+    return size is not None and any(is_traced(a) for a in arrays)
+
+
+def _sized(values: Any, size: int | None, fill_value: Any) -> Array:
+    return from_host(values if size is None else _cut(values, size, fill_value, 0))
+
+
+def _refuse_traced(name: str, size: int | None, *arrays: ArrayLike) -> None:
+    if _is_sized(size, *arrays):
+        raise NotImplementedError(
+            f"{name} of traced arrays is not supported; use isin(..) as a mask, with unique(.., "
+            "size=..) or nonzero(.., size=..)"
+        )
+
+
+def _flat_pair(x: ArrayLike, y: ArrayLike) -> list[UOp]:
+    (a, b), _, _ = promoted(x, y)
+    return [build.reshape(v, (v.size,)) for v in (a, b)]
+
+
+@public()
+def _joined_flat(x: ArrayLike, y: ArrayLike) -> Array:
+    return Tracer(build.concatenate(_flat_pair(x, y), 0))
+
+
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
+    """The elements that occur in either array, ascending."""
+    out: Array = unique(_joined_flat(ar1, ar2), size=size, fill_value=fill_value)
+    return out
+
+
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The elements that occur in both arrays, ascending; on request with positions in each."""
+    _refuse_traced("intersect1d", size, ar1, ar2)
+    found = np.intersect1d(*_hosted("intersect1d", ar1, ar2), assume_unique, return_indices)
+    if return_indices:
+        return (_sized(found[0], size, fill_value), *[_sized(i, size, None) for i in found[1:]])
+    return _sized(found, size, fill_value)
+
+
+def setdiff1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The elements of the first array that the second has not, ascending."""
+    _refuse_traced("setdiff1d", size, ar1, ar2)
+    return _sized(np.setdiff1d(*_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value)
+
+
+def setxor1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The elements that occur in exactly one of the arrays, ascending."""
+    _refuse_traced("setxor1d", size, ar1, ar2)
+    return _sized(np.setxor1d(*_hosted("setxor1d", ar1, ar2), assume_unique), size, fill_value)
