@@ -37,8 +37,9 @@ def listing(program: Program) -> str:
     names = _named(program)
     head = ", ".join([f"{names[p]}: {aval_text(p)}" for p in program.params])
     lines = [f"program({head})"]
+    params = set(program.params)
     for u in program.nodes:
-        if u not in program.params:
+        if u not in params:
             lines += _entry(u, names)
     tail = "".join([f" [{names[program.params[s]]} := {names[program.outs[o]]}]"
                     for s, o in program.effects])  # fmt: skip
