@@ -245,16 +245,16 @@ def _split(sizes: _Sizes, l2: int) -> tuple[int, int]:
     want = -(-TASKS // s.batch)
     if work < TASK_WORK or want == 1:
         return pm, pn
-    if work >= SHARE_WORK and s.panels_m >= 2 * want:
-        return min(pm, -(-s.panels_m // want)), pn
-    # a grid of units that reads each row and each column as seldom as possible
+    # a grid of units that packs each row and reads each column as seldom as possible
     best = pm, pn
     best_cost = math.inf
-    for down in range(1, min(want, s.panels_m) + 1):
+    for down in range(-(-s.panels_m // pm), max(want, -(-s.panels_m // pm)) + 1):
         across = min(-(-want // down), s.panels_n)
         here = min(pm, -(-s.panels_m // down)), min(pn, -(-s.panels_n // across))
         down, across = -(-s.panels_m // here[0]), -(-s.panels_n // here[1])
-        cost = s.m * s.k * across + s.n * s.k * down + (down * across < want) * s.m * s.n * s.k
+        cost = 1.5 * s.m * s.k * across + s.n * s.k * down
+        if down * across < want:
+            cost += s.m * s.n * s.k
         if cost < best_cost:
             best, best_cost = here, cost
     return best
