@@ -10,7 +10,7 @@ from tests.laws.programs import Case, programs
 INTEGERS = (dt.int8, dt.uint8, dt.int32, dt.int64, dt.uint64, dt.bool_)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(programs(max_nodes=14, dtypes=INTEGERS))
 def test_bounds_hold_every_value(case: Case) -> None:
     program, arrays = case

@@ -155,7 +155,7 @@ class Oracle:
         return values, memory
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(graphs())
 def test_verdicts_and_values_are_those_of_a_machine_with_memory(
     case: tuple[list[UOp], list[UOp]],

@@ -8,7 +8,7 @@ from fgrad.uop.spec import verify
 from tests.laws.programs import EVERY, Case, close_to, programs
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(programs(max_nodes=14))
 def test_simplified_programs_have_the_same_values(case: Case) -> None:
     program, arrays = case
