@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from fgrad.lower import views
 from fgrad.lower.contract_find import Axes, Contraction, element_of, find_axes, ranges_in
 from fgrad.lower.contract_views import index_above, index_below, lane_step, split_strides, stride_of
-from fgrad.lower.cost import tasks_for
+from fgrad.lower.cost import MAX_TASKS
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import (
     Acc,
@@ -49,6 +49,7 @@ from fgrad.uop.op import Op
 
 FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
 NS_PER_BYTE = 0.08
+TASK_NS = 6000  # work of a task: less than elsewhere, contractions are bound by arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +395,7 @@ class _Builder:
             buffers = (*buffers, Buffer(dt.uint8, plan.packed, True, False))
         items = plan.batch * plan.units
         work = max(flops / FLOPS_PER_NS[form.element], moved * NS_PER_BYTE)
-        tasks = tasks_for(work, items)
+        tasks = max(1, min(int(work / TASK_NS), MAX_TASKS, items))
         tasks = -(-items // -(-items // tasks))
         return Kernel(
             self.name,
