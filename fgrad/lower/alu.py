@@ -21,7 +21,9 @@ from fgrad.uop.dtype import SMALL_FLOATS, DType
 from fgrad.uop.node import UOp, const_value
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
-INLINE_COST = 50  # longer functions are called: compiling them at every use costs more than the calls
+INLINE_COST = (
+    50  # longer functions are called: compiling them at every use costs more than the calls
+)
 FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)} | {
     Op.ERF_INV: "erfinv"
 }
@@ -85,7 +87,9 @@ class Alu:
             return f"splat ({kind} {x})"
         t = self.t(kind)
         one = self.e.value(f"insertelement {t} poison, {kind} {x}, i64 0", x)
-        return self.e.value(f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> zeroinitializer", one)
+        return self.e.value(
+            f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> zeroinitializer", one
+        )
 
     def _two(self, op: str, kind: str, x: str, y: str) -> str:
         return self.e.value(f"{op} {self.t(kind)} {x}, {y}", x, y)
@@ -109,7 +113,9 @@ class Alu:
     def call(self, name: str, kind: str, *operands: str) -> str:
         """An intrinsic on operands of one type."""
         t = self.t(kind)
-        self.e.declare(f"declare {t} @llvm.{name}.{self.suffix(kind)}({', '.join([t] * len(operands))})")
+        self.e.declare(
+            f"declare {t} @llvm.{name}.{self.suffix(kind)}({', '.join([t] * len(operands))})"
+        )
         args = ", ".join(f"{t} {x}" for x in operands)
         return self.e.value(f"call {t} @llvm.{name}.{self.suffix(kind)}({args})", *operands)
 
@@ -174,7 +180,15 @@ class Alu:
     def _bool(self, op: Op, xs: list[str]) -> str:
         if op is Op.NOT:
             return self._two("xor", "i1", xs[0], self.c("i1", "true"))
-        name = {Op.ADD: "or", Op.MAX: "or", Op.OR: "or", Op.MUL: "and", Op.MIN: "and", Op.AND: "and", Op.XOR: "xor"}
+        name = {
+            Op.ADD: "or",
+            Op.MAX: "or",
+            Op.OR: "or",
+            Op.MUL: "and",
+            Op.MIN: "and",
+            Op.AND: "and",
+            Op.XOR: "xor",
+        }
         return self._two(name[op], "i1", xs[0], xs[1])
 
     def _float(self, op: Op, kind: str, xs: list[str]) -> str:
@@ -187,7 +201,9 @@ class Alu:
             return self.call(_ROUNDING[op], kind, x)
         match op:
             case Op.ADD | Op.MUL | Op.DIV:
-                return self._two({Op.ADD: "fadd", Op.MUL: "fmul", Op.DIV: "fdiv"}[op], kind, x, xs[1])
+                return self._two(
+                    {Op.ADD: "fadd", Op.MUL: "fmul", Op.DIV: "fdiv"}[op], kind, x, xs[1]
+                )
             case Op.NEG:
                 return self.e.value(f"fneg {self.t(kind)} {x}", x)
             case Op.ABS:
@@ -202,7 +218,9 @@ class Alu:
                 name, text = float_remainder(self.lanes, kind, self.limits.fma)
                 self.e.helpers[name] = text
                 self.e.declarations |= _remainder_needs(self.suffix(kind), self.t(kind), self.lanes)
-                return self.e.value(f"call {self.t(kind)} {name}({self.t(kind)} {x}, {self.t(kind)} {xs[1]})", *xs)
+                return self.e.value(
+                    f"call {self.t(kind)} {name}({self.t(kind)} {x}, {self.t(kind)} {xs[1]})", *xs
+                )
         raise AssertionError(f"no instruction for {op.name} on floats")
 
     def _int(self, op: Op, dtype: DType, xs: list[str]) -> str:
@@ -235,7 +253,12 @@ class Alu:
         if op is Op.SHR and dtype.is_signed:
             return self._two("ashr", kind, x, self.select(inside, kind, n, self.c(kind, bits - 1)))
         safe = self.select(inside, kind, n, self.c(kind, 0))
-        return self.select(inside, kind, self._two("shl" if op is Op.SHL else "lshr", kind, x, safe), self.c(kind, 0))
+        return self.select(
+            inside,
+            kind,
+            self._two("shl" if op is Op.SHL else "lshr", kind, x, safe),
+            self.c(kind, 0),
+        )
 
     def _divide(self, op: Op, dtype: DType, x: str, d: str) -> str:
         """Floor division and its remainder; by zero 0; the smallest integer by -1 wraps."""
@@ -307,7 +330,11 @@ class Alu:
                 return self._saturate(x, a, dtype)
             if dtype in SMALL_FLOATS:
                 if source is dt.float64:
-                    x = self._to_odd(x) if dtype is not dt.bfloat16 else self.convert("fptrunc", a, x, b)
+                    x = (
+                        self._to_odd(x)
+                        if dtype is not dt.bfloat16
+                        else self.convert("fptrunc", a, x, b)
+                    )
                 return self.small.rounded(x, dtype)
             return x if a == b else self.convert("fpext" if b == "double" else "fptrunc", a, x, b)
         if dtype.is_float:
@@ -336,7 +363,9 @@ class Alu:
         near = self.convert("fptrunc", "double", x, "float")
         back = self.convert("fpext", "float", near, "double")
         bits = self.convert("bitcast", "float", near, "i32")
-        beyond = self._two("fcmp ogt", "double", self.call("fabs", "double", back), self.call("fabs", "double", x))
+        beyond = self._two(
+            "fcmp ogt", "double", self.call("fabs", "double", back), self.call("fabs", "double", x)
+        )
         cut = self._two("sub", "i32", bits, self.convert("zext", "i1", beyond, "i32"))
         inexact = self._two("fcmp one", "double", back, x)
         noted = self._two("or", "i32", cut, self.convert("zext", "i1", inexact, "i32"))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fgrad.lower import contract
 from fgrad.lower.graph import ELEMENTS, OPAQUE, under
+from fgrad.lower.inplace import same_place
 from fgrad.lower.kernel import Buffer, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_below
@@ -125,6 +126,13 @@ class _Builder:
         self.block.steps.append(step)
         return step
 
+    def _reuse(self, step: Launch) -> None:
+        """Note which results may take the memory of an operand."""
+        for source, target in same_place(step.kernel):
+            old, new = step.arguments[source], step.arguments[target]
+            if step.arguments.count(old) == 1:
+                self.block.replacements.append(Replacement(None, step, old, new))
+
     def _copy(self, u: UOp, source: int, target: int) -> CopyStep:
         kernel = build_copy(self.context.name("copy"), u, self.context.limits).kernel
         step = CopyStep((source,), (target,), kernel=kernel, arguments=(source, target))
@@ -151,7 +159,7 @@ class _Builder:
             built = build_rows(name("row"), c, stores, is_leaf, self.context.limits)
             for u in stores:
                 self._new(u)
-            self._launch(built)
+            self._reuse(self._launch(built))
         elif c.kind is ClusterKind.CONTRACT:
             self._contract(c, stores, is_leaf)
         else:
@@ -181,7 +189,7 @@ class _Builder:
             panels = [self.block.memory(Home.TEMP, dt.uint8, built.pack.buffers[-1].size)]
             kept = len(built.pack.buffers) - 1
             self._step(built.pack, (*inputs, *outputs, *panels)[:kept] + tuple(panels))
-        self._step(built.kernel, (*inputs, *outputs, *panels))
+        self._reuse(self._step(built.kernel, (*inputs, *outputs, *panels)))
 
     def _opaque(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
         limits, name = self.context.limits, self.context.name
@@ -207,7 +215,9 @@ class _Builder:
                 original = self.context.rewritten.get(u.arg)
                 avals = tuple([Aval(s.dtype, s.shape) for s in u.src])
                 self.context.hosts.append(original or (u.arg, avals))
-                step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
+                step = HostStep(
+                    self._operands(u), self._results(u), call=len(self.context.hosts) - 1
+                )
                 self.block.steps.append(step)
 
     def _update(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
@@ -243,7 +253,13 @@ class _Builder:
         reads = self._start(reads, writes, in_place, scan.consts, u)
         work = self.block.memory(Home.TEMP, dt.uint8, body.bytes)
         step = ScanStep(
-            reads, (*writes, *spare, work), scan=scan, body=body, in_place=in_place, spare=spare, work=work
+            reads,
+            (*writes, *spare, work),
+            scan=scan,
+            body=body,
+            in_place=in_place,
+            spare=spare,
+            work=work,
         )
         self._finish_loop(step)
 
@@ -274,7 +290,12 @@ class _Builder:
         ])  # fmt: skip
 
     def _start(
-        self, reads: tuple[int, ...], writes: tuple[int, ...], in_place: tuple[bool, ...], consts: int, u: UOp
+        self,
+        reads: tuple[int, ...],
+        writes: tuple[int, ...],
+        in_place: tuple[bool, ...],
+        consts: int,
+        u: UOp,
     ) -> tuple[int, ...]:
         """Carries that stay in place begin as a copy in the result's memory."""
         out = list(reads)
@@ -302,5 +323,7 @@ class _Builder:
         work = self.block.memory(Home.TEMP, dt.uint8, max([b.bytes for b in branches]))
         writes = (*self._results(u), work)
         self.block.steps.append(
-            CondStep(self._operands(u), writes, index_dtype=u.src[0].dtype, branches=branches, work=work)
+            CondStep(
+                self._operands(u), writes, index_dtype=u.src[0].dtype, branches=branches, work=work
+            )
         )

@@ -190,7 +190,11 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
         return tuple([uop(op, (x, *[s[0] for s in src[1:]]), u.arg) for x in src[0]])
     if op in cm.FUNCTIONS:
         return cm.FUNCTIONS[op]((src[0][0], src[0][1]))
-    binary: dict[Op, Callable[[cm.Pair, cm.Pair], cm.Pair]] = {Op.ADD: cm.add, Op.MUL: cm.mul, Op.DIV: cm.div}
+    binary: dict[Op, Callable[[cm.Pair, cm.Pair], cm.Pair]] = {
+        Op.ADD: cm.add,
+        Op.MUL: cm.mul,
+        Op.DIV: cm.div,
+    }
     if op in binary:
         return binary[op]((src[0][0], src[0][1]), (src[1][0], src[1][1]))
     match op:
@@ -214,7 +218,9 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
             return tuple([uop(op, (x,), u.arg) for x in src[0]])
         case Op.UPDATE if u.arg.mode in (Mode.SET, Mode.ADD):
             rest = [s[0] for s in src[2:]]
-            return tuple([uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)])
+            return tuple(
+                [uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)]
+            )
     raise NotImplementedError(
         f"{op.name} of complex numbers cannot be lowered here; write it with scan, or on the real and imaginary parts"
     )
@@ -250,9 +256,9 @@ def _reduce(u: UOp, x: Parts) -> Parts:
     z: cm.Pair = (x[0], x[1])
     for axis in reversed(axes):  # a product: halves against halves
         if z[0].shape[axis] == 0:
-            return b.const(1, u.dtype if not u.dtype.is_complex else real_of(u.dtype), u.shape), b.const(
-                0, real_of(u.dtype), u.shape
-            )
+            return b.const(
+                1, u.dtype if not u.dtype.is_complex else real_of(u.dtype), u.shape
+            ), b.const(0, real_of(u.dtype), u.shape)
         while z[0].shape[axis] > 1:
             n = z[0].shape[axis]
             half = n // 2
@@ -261,7 +267,11 @@ def _reduce(u: UOp, x: Parts) -> Parts:
             product = cm.mul(first, second)
             if n % 2:
                 last = _cut(z, axis, n - 1, n)
-                product = cm.mul(_cut(product, axis, 0, 1), last) if half == 1 else _joined(product, last, axis)
+                product = (
+                    cm.mul(_cut(product, axis, 0, 1), last)
+                    if half == 1
+                    else _joined(product, last, axis)
+                )
             z = product
         shape = tuple([n for i, n in enumerate(z[0].shape) if i != axis])
         z = b.reshape(z[0], shape), b.reshape(z[1], shape)

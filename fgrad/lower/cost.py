@@ -8,8 +8,20 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
 _NAMES = {Op.ERF_INV: "erfinv"}
-_COST = {op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)}
-_COST |= {Op.DIV: 6, Op.IDIV: 30, Op.MOD: 40, Op.THREEFRY: 100, Op.MAX: 2, Op.MIN: 2, Op.SQRT: 8, Op.CAST: 1}
+_COST = {
+    op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost
+    for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)
+}
+_COST |= {
+    Op.DIV: 6,
+    Op.IDIV: 30,
+    Op.MOD: 40,
+    Op.THREEFRY: 100,
+    Op.MAX: 2,
+    Op.MIN: 2,
+    Op.SQRT: 8,
+    Op.CAST: 1,
+}
 _FREE = (Op.BITCAST, Op.REAL, Op.IMAG)
 
 EXPENSIVE = 20  # from here a value is worth memory rather than a second evaluation

@@ -148,7 +148,9 @@ class Driver:
         first = self.frame(len(s.reads) + len(s.writes))
         for i, m in enumerate((*s.reads, *s.writes)):
             self.bind(first + i, places[m])
-        failed = self.value(f"call i64 %host(i64 %handle, i64 {s.call}, ptr {self.word_pointer(first)})")
+        failed = self.value(
+            f"call i64 %host(i64 %handle, i64 {s.call}, ptr {self.word_pointer(first)})"
+        )
         self._leave_if(self.value(f"icmp ne i64 {failed}, 0"))
 
     def _leave_if(self, condition: str) -> None:
@@ -182,7 +184,9 @@ class Driver:
         xs = reads[scan.consts + scan.carry :]
         results = [places[m] for m in s.writes[: len(scan.body.outs)]]
         ys = results[scan.carry :]
-        now, new, turns = self._carries(scan.carry, s.in_place, init, results, s.spare, places, scan.length)
+        now, new, turns = self._carries(
+            scan.carry, s.in_place, init, results, s.spare, places, scan.length
+        )
         slices = [Place(moves=True) for _ in xs]
         rows = [Place(moves=True) for _ in ys]
         x_bases = [self.address(p) for p in xs]
@@ -340,17 +344,23 @@ class Driver:
         return self.value(f"select i1 {low}, i64 0, i64 {x}")
 
     # ---- the whole
-    def entry(self, block: Block, scratch_bytes: int, shared: dict[int, int]) -> tuple[list[str], int]:
+    def entry(
+        self, block: Block, scratch_bytes: int, shared: dict[int, int]
+    ) -> tuple[list[str], int]:
         """-> (text of the entry, arena bytes). `shared`: output -> parameter slot with its memory."""
         slots = [
-            Place(TABLE_BASE, 8 * (Table.ARGUMENTS + i)) if i in self.inline else Place(Table.ARGUMENTS + i)
+            Place(TABLE_BASE, 8 * (Table.ARGUMENTS + i))
+            if i in self.inline
+            else Place(Table.ARGUMENTS + i)
             for i in range(self.params)
         ]
         outs = [Place(Table.ARGUMENTS + self.params + j) for j in range(len(block.outs))]
         # frames come after the temporaries
         self.run(block, 0, slots, outs)
         frames = -(-block.bytes // ALIGN) * ALIGN
-        fixed = [(w, b, scratch_bytes if (b, o) == (ZERO_BASE, -1) else o) for w, b, o in self.fixed]
+        fixed = [
+            (w, b, scratch_bytes if (b, o) == (ZERO_BASE, -1) else o) for w, b, o in self.fixed
+        ]
         head = self._head(frames, fixed)
         text = [*head, *self.lines, "  br label %leave", "leave:", "  ret void", "}"]
         return text, frames + 8 * self.words

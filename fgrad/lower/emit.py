@@ -29,7 +29,12 @@ class Emitter:
     """Writes one function. `declarations` and `helpers` collect what the module must have beside it."""
 
     def __init__(
-        self, name: str, parameters: str, declarations: set[str], helpers: dict[str, str], result: str = "void"
+        self,
+        name: str,
+        parameters: str,
+        declarations: set[str],
+        helpers: dict[str, str],
+        result: str = "void",
     ) -> None:
         self.head = f"define internal {result} @{name}({parameters}) #0 {{\nentry:"
         self.declarations = declarations

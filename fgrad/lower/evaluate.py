@@ -27,7 +27,13 @@ class Evaluator(Lanes):
     """Evaluates nodes of one kernel. `buffers[i]` is the pointer register of buffer i."""
 
     def __init__(
-        self, emitter: Emitter, kernel: Kernel, width: int, limits: Limits, buffers: list[str], scratch: list[str]
+        self,
+        emitter: Emitter,
+        kernel: Kernel,
+        width: int,
+        limits: Limits,
+        buffers: list[str],
+        scratch: list[str],
     ) -> None:
         self.scalar = Alu(emitter, 1, limits)
         self.wide = Alu(emitter, width, limits) if width > 1 else self.scalar
@@ -37,7 +43,9 @@ class Evaluator(Lanes):
         self.buffers = buffers
         self.scratch = scratch
         self.memo: list[dict[Key, Value]] = [{}]
-        self.bound: dict[tuple[UOp, int], Value] = {}  # accumulators, by node and copy (-1: all copies)
+        self.bound: dict[
+            tuple[UOp, int], Value
+        ] = {}  # accumulators, by node and copy (-1: all copies)
         self.kept: dict[UOp, tuple[str, DType, Expr]] = {}  # node -> pointer, dtype, address
         self.tail: str | None = None
         self._narrow: dict[int, Alu] = {}
@@ -89,7 +97,9 @@ class Evaluator(Lanes):
                 if x is None:
                     stack.append(below)
                     continue
-                top[key] = x if not extra or self._is_load(source) else self._where(extra, x, u.dtype)
+                top[key] = (
+                    x if not extra or self._is_load(source) else self._where(extra, x, u.dtype)
+                )
                 stack.pop()
                 continue
             operands = []
@@ -169,7 +179,9 @@ class Evaluator(Lanes):
             b = loads[u]
             buffer = self.kernel.buffers[b]
             e = self.ranges.address(index, u.shape)
-            return self.load(self.buffers[b], u.dtype, e, conds, b not in self.changing, buffer.size)
+            return self.load(
+                self.buffers[b], u.dtype, e, conds, b not in self.changing, buffer.size
+            )
         if u.op is Op.CONST:
             return const_literal(u), 1
         if u.op is Op.IOTA:
@@ -234,7 +246,13 @@ class Evaluator(Lanes):
 
     # ---- memory
     def load(
-        self, pointer: str, dtype: DType, address: Expr, conds: tuple[Cond, ...], pure: bool, size: int
+        self,
+        pointer: str,
+        dtype: DType,
+        address: Expr,
+        conds: tuple[Cond, ...],
+        pure: bool,
+        size: int,
     ) -> Value:
         """An element (or a vector of elements) of a buffer; 0 where `conds` fail."""
         rest, k = self.split(address)
@@ -255,7 +273,14 @@ class Evaluator(Lanes):
         return self.wide.from_memory(x, dtype), self.width
 
     def _load_scalar(
-        self, p: str, dtype: DType, a: I64, scalar: str | None, lanes: str | None, pure: bool, size: int
+        self,
+        p: str,
+        dtype: DType,
+        a: I64,
+        scalar: str | None,
+        lanes: str | None,
+        pure: bool,
+        size: int,
     ) -> Value:
         kind = memory_element(dtype)
         if scalar == "false":
@@ -275,7 +300,9 @@ class Evaluator(Lanes):
         if lanes is None:
             return x, 1
         wide = self.wide.splat(x, element(dtype))
-        return self.wide.select(lanes, element(dtype), wide, self.wide.splat(zero, element(dtype))), self.width
+        return self.wide.select(
+            lanes, element(dtype), wide, self.wide.splat(zero, element(dtype))
+        ), self.width
 
     def _load_vector(self, p: str, kind: str, align: int, mask: str | None, pure: bool) -> str:
         t = self.wide.t(kind)

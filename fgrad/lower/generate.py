@@ -13,7 +13,19 @@ from fgrad.lower.alu import Alu, element, memory_element
 from fgrad.lower.emit import I64, Emitter
 from fgrad.lower.evaluate import Evaluator, Value
 from fgrad.lower.index import Cond, Expr
-from fgrad.lower.kernel import Acc, Call, Fold, Keep, Kernel, Loop, LoopKind, Reduction, Sort, Stmt, Store
+from fgrad.lower.kernel import (
+    Acc,
+    Call,
+    Fold,
+    Keep,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Sort,
+    Stmt,
+    Store,
+)
 from fgrad.lower.limits import Limits
 from fgrad.lower.sort import ordered_key, permute_text, radix_sort
 from fgrad.uop import dtype as dt
@@ -39,7 +51,13 @@ class Writer:
     """Writes one kernel. `ev` evaluates; `copies` are the unrolled copies now being written."""
 
     def __init__(
-        self, kernel: Kernel, name: str, width: int, limits: Limits, declarations: set[str], helpers: dict[str, str]
+        self,
+        kernel: Kernel,
+        name: str,
+        width: int,
+        limits: Limits,
+        declarations: set[str],
+        helpers: dict[str, str],
     ) -> None:
         self.kernel = kernel
         self.limits = limits
@@ -55,10 +73,10 @@ class Writer:
             scratch = [self.e.pointer(mine, o) for o in offsets]
         self.ev = Evaluator(self.e, kernel, width, limits, buffers, scratch)
         self.copies: list[int] = [0]
+        self.tail_lanes = 0
         self.accs: dict[tuple[Acc, int], str] = {}
         self._folds: dict[int, frozenset[Acc]] = {}
         self._wide_accs: set[Acc] = set()  # carried in lanes
-        self._across_accs: set[Acc] = set()  # whose lanes and copies are parts of one result
 
     def _word(self, i: int, kind: str) -> str:
         at = self.e.pointer("%f", i, "i64")
@@ -148,7 +166,9 @@ class Writer:
         kind = element(accumulator(acc.node.dtype))
         return self.ev.wide.t(kind) if acc in self._wide_accs else kind
 
-    def _through(self, keys: list[tuple[Acc, int]], lo: I64, hi: I64, by: int, body: Callable[[I64], None]) -> None:
+    def _through(
+        self, keys: list[tuple[Acc, int]], lo: I64, hi: I64, by: int, body: Callable[[I64], None]
+    ) -> None:
         """A loop that carries the accumulators `keys`."""
 
         def inside(position: I64, values: list[str]) -> list[str]:
@@ -234,6 +254,7 @@ class Writer:
         if at < whole:
             self._through(first, at, whole, w, lambda base: self._pass(s, base, 1, None))
         if whole < s.size:
+            self.tail_lanes = s.size - whole
             mask = "<" + ", ".join(f"i1 {int(whole + i < s.size)}" for i in range(w)) + ">"
             self._pass(s, whole, 1, mask)
 
@@ -273,8 +294,6 @@ class Writer:
             start = (ev.wide if wide else ev.scalar).const(identity(acc.op, dtype), dtype)
             if wide:
                 self._wide_accs.add(acc)
-            if across:
-                self._across_accs.add(acc)
             for u in copies:
                 self.accs[acc, u] = start
         self.run(s.body)
@@ -296,7 +315,9 @@ class Writer:
         while len(values) > 1:
             half = (len(values) + 1) // 2
             values = [
-                alu.combine(acc.op, dtype, values[i], values[i + half]) if i + half < len(values) else values[i]
+                alu.combine(acc.op, dtype, values[i], values[i + half])
+                if i + half < len(values)
+                else values[i]
                 for i in range(half)
             ]
         x = values[0]
@@ -328,7 +349,7 @@ class Writer:
             if mask is not None:
                 new = alu.select(mask, element(dtype), new, self.accs[key])
             self.accs[key] = new
-            if acc not in self._across_accs:  # a running value, for PREFIX
+            if acc.node.op is Op.PREFIX:
                 ev.bound[acc.node, u] = alu.rounded(new, acc.node.dtype), alu.lanes
 
     def _combined(self, s: Fold, a: Alu, dtype: DType, old: str) -> str:
@@ -363,8 +384,24 @@ class Writer:
         for u in self.copies:
             self._at(u)
             x = ev.value(s.node, s.index)
+            if s.combine is not None:
+                x = self._with_pieces(s, s.combine, pointer, x)
             self._write(pointer, dtype, s.address, x, (), False)
         ev.kept[s.node] = (pointer, dtype, s.address)
+
+    def _with_pieces(self, s: Keep, op: Op, pointer: str, x: Value) -> Value:
+        """What earlier pieces of a reduction left, and this one."""
+        ev = self.ev
+        dtype = s.node.dtype
+        alu = ev.wide if ev.open is not None else ev.scalar
+        there = ev.load(pointer, dtype, s.address, (), False, 1 << 62)[0]
+        start = alu.const(identity(op, dtype), dtype)
+        piece = ev.i64(s.piece)
+        t = alu.t(element(dtype))
+        first = self.e.value(f"icmp eq i64 {piece}, 0", piece)
+        old = self.e.value(f"select i1 {first}, {t} {start}, {t} {there}", first, there)
+        lifted = ev.lanes_of(x, dtype) if alu is ev.wide else x[0]
+        return alu.combine(op, dtype, lifted, old), alu.lanes
 
     def _store(self, s: Store) -> None:
         ev = self.ev
@@ -396,7 +433,9 @@ class Writer:
         value = ev.lanes_of(x, dtype)
         if mode is not Mode.SET:
             old = ev.lanes_of(ev.load(pointer, dtype, address, conds, False, 1 << 62), dtype)
-            value = ev.wide.rounded(ev.wide.combine(MODE_OP[mode], accumulator(dtype), old, value), dtype)
+            value = ev.wide.rounded(
+                ev.wide.combine(MODE_OP[mode], accumulator(dtype), old, value), dtype
+            )
         kind = memory_element(dtype)
         t = ev.wide.t(kind)
         stored = ev.wide.to_memory(value, dtype)
@@ -408,9 +447,14 @@ class Writer:
                 note = ", !nontemporal !0" if streaming else ""
                 self.e.do(f"store {t} {stored}, ptr {p}, align {align}{note}")
                 return
+            if dtype.itemsize < 4 and mask == ev.tail:
+                self._write_first(p, kind, dtype.itemsize, stored)
+                return
             name = f"@llvm.masked.store.{w.suffix(kind)}.p0"
             self.e.declare(f"declare void {name}({t}, ptr, i32, {w.i1})")
-            self.e.do(f"call void {name}({t} {stored}, ptr {p}, i32 {dtype.itemsize}, {w.i1} {mask})")
+            self.e.do(
+                f"call void {name}({t} {stored}, ptr {p}, i32 {dtype.itemsize}, {w.i1} {mask})"
+            )
             return
         assert k != 0, "lanes would store to one place"
         at = ev.vector_of(rest) if k is None else ev.vector_of((rest[0], (*rest[1], (ev.lane, k))))
@@ -424,7 +468,29 @@ class Writer:
         m = mask or w.c("i1", "true")
         self.e.do(f"call void {name}({t} {stored}, {ptrs} {q}, i32 {dtype.itemsize}, {w.i1} {m})")
 
-    def _scatter_bytes(self, base: str, kind: str, align: int, at: str, x: str, mask: str | None) -> None:
+    def _write_first(self, pointer: str, kind: str, size: int, x: str) -> None:
+        """The first lanes of the tail, in parts of a power of two.
+
+        A masked store of one small element is no choice: LLVM writes four bytes for it (seen in LLVM 22.1).
+        """
+        w = self.ev.wide
+        at = 0
+        while at < self.tail_lanes:
+            n = 1 << ((self.tail_lanes - at).bit_length() - 1)
+            p = self.e.pointer(pointer, at, kind)
+            if n == 1:
+                part = self.e.value(f"extractelement {w.t(kind)} {x}, i64 {at}", x)
+                self.e.do(f"store {kind} {part}, ptr {p}, align {size}")
+            else:
+                order = ", ".join(f"i32 {at + i}" for i in range(n))
+                t = w.t(kind)
+                part = self.e.value(f"shufflevector {t} {x}, {t} poison, <{n} x i32> <{order}>", x)
+                self.e.do(f"store <{n} x {kind}> {part}, ptr {p}, align {size}")
+            at += n
+
+    def _scatter_bytes(
+        self, base: str, kind: str, align: int, at: str, x: str, mask: str | None
+    ) -> None:
         w = self.ev.wide
         for i in range(self.width):
             a = self.e.value(f"extractelement {w.t('i64')} {at}, i64 {i}", at)
@@ -453,7 +519,9 @@ class Writer:
         condition, _ = ev.masks(conds)
         if gate is not None:
             g = gate[0]
-            condition = g if condition is None else self.e.value(f"and i1 {condition}, {g}", condition, g)
+            condition = (
+                g if condition is None else self.e.value(f"and i1 {condition}, {g}", condition, g)
+            )
         if condition == "false":
             return
 
@@ -473,5 +541,3 @@ class Writer:
             then()
         else:
             self.e.branch(condition, then)
-
-

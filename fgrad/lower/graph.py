@@ -59,7 +59,9 @@ def edges(x: UOp) -> list[Edge]:
         chain.append(x)
         if x.op in (Op.GATHER, Op.SHRINK):
             for s in x.src[1:]:
-                extra += [Edge(e.node, max(e.way, Way.REPEATED, key=lambda w: w.value)) for e in edges(s)]
+                extra += [
+                    Edge(e.node, max(e.way, Way.REPEATED, key=lambda w: w.value)) for e in edges(s)
+                ]
         elif x.op is Op.AFTER:
             for s in x.src[1:]:
                 extra += [Edge(e.node, Way.ORDER) for e in edges(s)]

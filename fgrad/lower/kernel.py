@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fgrad.lower.index import Cond, Expr, Index, Ranges
+from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode, Op
@@ -120,12 +120,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keep:
-    """scratch[address] = node[index]; from the next loop on, `node` at `index` is read from there."""
+    """scratch[address] = node[index]; from the next loop on, `node` at `index` is read from there.
+
+    With `combine` an op (of a reduction in pieces): scratch[address].op(node[index]), unless `piece` is 0.
+    """
 
     scratch: int
     address: Expr
     node: UOp
     index: Index
+    combine: Op | None = None
+    piece: Expr = ZERO
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -191,7 +191,9 @@ class Lanes:
         if a.by & (a.by - 1) == 0:  # a power of two needs no division
             word, by = ("lshr", a.by.bit_length() - 1) if word == "udiv" else ("and", a.by - 1)
             return self.e.value(f"{word} {v.t('i64')} {x}, {v.c('i64', by)}", x)
-        if self.ranges.bounds(a.inner)[1] < 1 << 31:  # 32-bit division by a constant is a multiplication in vectors
+        if (
+            self.ranges.bounds(a.inner)[1] < 1 << 31
+        ):  # 32-bit division by a constant is a multiplication in vectors
             narrow = self.e.value(f"trunc {v.t('i64')} {x} to {v.t('i32')}", x)
             q = self.e.value(f"{word} {v.t('i32')} {narrow}, {v.c('i32', a.by)}", narrow)
             return self.e.value(f"zext {v.t('i32')} {q} to {v.t('i64')}", q)

@@ -38,10 +38,14 @@ class Sketch:
         self.buffers.append(Buffer(u.dtype, u.size, read, True))
         return len(self.buffers) - 1
 
-    def loop(self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> tuple[Stmt, ...]:
+    def loop(
+        self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1
+    ) -> tuple[Stmt, ...]:
         return (Loop(e[1][0][0], size, kind, tuple(body), unroll),) if e[1] else tuple(body)
 
-    def finish(self, body: Sequence[Stmt], elements: int, tasks_over: int, targets: Sequence[UOp]) -> Built:
+    def finish(
+        self, body: Sequence[Stmt], elements: int, tasks_over: int, targets: Sequence[UOp]
+    ) -> Built:
         """The kernel; `tasks_over`: positions of the outermost loop if its order is free, else 1."""
         moved = 2 * elements * max([b.dtype.itemsize for b in self.buffers])
         work = work_ns(elements * 4, self.width, moved)
@@ -102,7 +106,9 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
     at: Index = tuple(index)
     acc = Acc(u, op)
     store = Store(out, ranges.address(at, u.shape), u, at)
-    body: tuple[Stmt, ...] = sketch.loop(axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store))
+    body: tuple[Stmt, ...] = sketch.loop(
+        axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store)
+    )
     body = (Reduction((acc,), body),)
     others = [i for i in range(u.ndim) if i != axis and u.shape[i] != 1]
     if others and others[-1] > axis:
@@ -111,7 +117,9 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
     else:
         sketch.width = 1
     for i in reversed(others):
-        body = sketch.loop(axes[i], u.shape[i], LoopKind.TASK if i == others[0] else LoopKind.SEQ, body)
+        body = sketch.loop(
+            axes[i], u.shape[i], LoopKind.TASK if i == others[0] else LoopKind.SEQ, body
+        )
     return sketch.finish(body, u.size, u.shape[others[0]] if others else 1, (u,))
 
 
@@ -172,7 +180,15 @@ def _update_box(
             moved = (moved[0] + start, moved[1])
         at.append(moved)
     address = ranges.address(at, u.shape)
-    store = Store(out, address, value, axes, mode=u.arg.mode, gate=gate, gate_index=axes if gate is not None else ())
+    store = Store(
+        out,
+        address,
+        value,
+        axes,
+        mode=u.arg.mode,
+        gate=gate,
+        gate_index=axes if gate is not None else (),
+    )
     body: tuple[Stmt, ...] = (store,)
     kept = [i for i, n in enumerate(value.shape) if n != 1]
     first = kept[0] if kept else 0
@@ -208,7 +224,14 @@ def _update_indexed(
     address = ranges.address(at, u.shape)
     index = (*places, *rest)
     store = Store(
-        out, address, value, index, tuple(conds), arg.mode, gate=gate, gate_index=places if gate is not None else ()
+        out,
+        address,
+        value,
+        index,
+        tuple(conds),
+        arg.mode,
+        gate=gate,
+        gate_index=places if gate is not None else (),
     )
     body: tuple[Stmt, ...] = sketch.loop(inner, n // chunks, LoopKind.VEC, (store,), 4)
     if n == 1:
@@ -222,5 +245,3 @@ def _update_indexed(
         body = sketch.loop(outer, chunks, LoopKind.TASK, body)
         over = chunks
     return sketch.finish(body, value.size, over, (u,)), address
-
-

@@ -203,7 +203,11 @@ class _Partitioner:
                 stage = max(stage, self.stage[p])
                 continue
             c = find(self.of[p])
-            joins = not is_view and c.size + size <= MAX_NODES and self._joins(u, e, c, is_reduce, shape, reduced)
+            joins = (
+                not is_view
+                and c.size + size <= MAX_NODES
+                and self._joins(u, e, c, is_reduce, shape, reduced)
+            )
             if joins:
                 candidates.append((c.stage, c))
             stage = max(stage, c.stage + (not joins))
@@ -231,10 +235,19 @@ class _Partitioner:
             self.large[u] = self._large_inputs(u)
 
     def _through_view(self, u: UOp, c: Cluster) -> bool:
-        return any(e.way is Way.MOVED and e.node in self.of and find(self.of[e.node]) is c for e in self.edges[u])
+        return any(
+            e.way is Way.MOVED and e.node in self.of and find(self.of[e.node]) is c
+            for e in self.edges[u]
+        )
 
     def _joins(
-        self, u: UOp, e: Edge, c: Cluster, is_reduce: bool, shape: tuple[int, ...], reduced: tuple[int, ...] | None
+        self,
+        u: UOp,
+        e: Edge,
+        c: Cluster,
+        is_reduce: bool,
+        shape: tuple[int, ...],
+        reduced: tuple[int, ...] | None,
     ) -> bool:
         if c.kind is ClusterKind.OPAQUE:
             return False
@@ -244,8 +257,17 @@ class _Partitioner:
             if e.way is Way.SAME:
                 return shape == c.shape and (not c.moved or e.node is not c.nodes[0])
             assert c.contraction is not None
-            alone = len(c.nodes) == 1 and e.node is c.contraction.node and len(self.readers[e.node]) == 1
-            return e.way is Way.MOVED and alone and u.size == e.node.size and e.node not in self.required
+            alone = (
+                len(c.nodes) == 1
+                and e.node is c.contraction.node
+                and len(self.readers[e.node]) == 1
+            )
+            return (
+                e.way is Way.MOVED
+                and alone
+                and u.size == e.node.size
+                and e.node not in self.required
+            )
         row_value = c.reduced is not None and squeeze(e.node.shape) != c.shape
         if is_reduce:
             fits = c.reduced is None or c.reduced == reduced
@@ -302,7 +324,11 @@ class _Partitioner:
             return False
         for r in readers:  # a costly value read many times over
             for e in self.edges[r]:
-                if e.node is u and e.way in (Way.SPREAD, Way.REPEATED) and r.size * (r.op is not Op.REDUCE) > 2 * u.size:
+                if (
+                    e.node is u
+                    and e.way in (Way.SPREAD, Way.REPEATED)
+                    and r.size * (r.op is not Op.REDUCE) > 2 * u.size
+                ):
                     return True
         return False
 
@@ -338,13 +364,22 @@ class _Partitioner:
         """A row cluster read by exactly one other of equal S and R, with nothing required, moves into it."""
         users = self.users()
         for c in reversed(self.clusters()):
-            if c.kind is not ClusterKind.ROW or c.parent is not None or any(u in self.required for u in c.nodes):
+            if (
+                c.kind is not ClusterKind.ROW
+                or c.parent is not None
+                or any(u in self.required for u in c.nodes)
+            ):
                 continue
             readers = {id(find(d)): find(d) for u in c.nodes for d in users.get(u, ())}
             if len(readers) != 1:
                 continue
             d = next(iter(readers.values()))
-            fits = d.kind is ClusterKind.ROW and d is not c and d.shape == c.shape and d.reduced == c.reduced
+            fits = (
+                d.kind is ClusterKind.ROW
+                and d is not c
+                and d.shape == c.shape
+                and d.reduced == c.reduced
+            )
             if fits and c.size + d.size <= MAX_NODES and self._same_way(c, d):
                 merge(c, d)
 
@@ -359,9 +394,9 @@ class _Partitioner:
                 p = e.node
                 if p in own:
                     row = squeeze(p.shape) != c.shape
-                    if not (e.way is Way.SAME and not (row and squeeze(_in_shape(u)) == c.shape)) and not (
-                        row and e.way is Way.SPREAD and e.axes == c.reduced
-                    ):
+                    if not (
+                        e.way is Way.SAME and not (row and squeeze(_in_shape(u)) == c.shape)
+                    ) and not (row and e.way is Way.SPREAD and e.axes == c.reduced):
                         return False
                 elif p not in self.of and p not in seen and p.op is not Op.PARAM:
                     if e.way is not Way.SAME:
@@ -419,7 +454,12 @@ class _Partitioner:
                 if p.op in OPAQUE or p.op is Op.PARAM or p in stored:
                     if _elements(p) * 2 > u.size:
                         big.add(p)
-                elif p in self.of and p.op is Op.REDUCE and p not in self.contractions and _elements(p) * 2 <= u.size:
+                elif (
+                    p in self.of
+                    and p.op is Op.REDUCE
+                    and p not in self.contractions
+                    and _elements(p) * 2 <= u.size
+                ):
                     rows.append(p)
                 elif p.op in ELEMENTS and e.way is Way.SAME:
                     stack.append(p)
@@ -442,7 +482,11 @@ def opaque_operands(u: UOp) -> tuple[UOp, ...]:
 
 def _copied(u: UOp) -> list[Edge]:
     """What a view (or constant) that is to be copied reads."""
-    return [Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED) for e in edges(u) if e.node is not u]
+    return [
+        Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED)
+        for e in edges(u)
+        if e.node is not u
+    ]
 
 
 def _reduced(u: UOp) -> tuple[int, ...]:

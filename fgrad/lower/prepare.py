@@ -131,7 +131,11 @@ def _shared_out(node: UOp) -> UOp:
     summed = 1
     for a in axes:
         summed *= x.shape[a]
-    if summed < SPLIT_FROM or node.size >= SPLIT_ROWS * 64 or recognise(node, lambda _: True) is not None:
+    if (
+        summed < SPLIT_FROM
+        or node.size >= SPLIT_ROWS * 64
+        or recognise(node, lambda _: True) is not None
+    ):
         return node
     leading = 1
     for a in range(axes[0]):
@@ -145,7 +149,14 @@ def _cut(x: UOp, op: Op, axes: tuple[int, ...], whole: UOp) -> UOp:
     if first is None:
         return whole
     n = x.shape[first]
-    pieces = next((p for p in (32, 64, 16, 24, 40, 48, 20, 25, 27, 49, 8, 10, 12, 9, 11, 13, 7, 6, 5) if n % p == 0), 0)
+    pieces = next(
+        (
+            p
+            for p in (32, 64, 16, 24, 40, 48, 20, 25, 27, 49, 8, 10, 12, 9, 11, 13, 7, 6, 5)
+            if n % p == 0
+        ),
+        0,
+    )
     if not pieces or pieces == n:
         return whole
     cut = reshape(x, (*x.shape[:first], pieces, n // pieces, *x.shape[first + 1 :]))

@@ -9,15 +9,31 @@ from dataclasses import dataclass
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
 from fgrad.lower.index import ZERO, Expr, Index, Ranges, add, scale
-from fgrad.lower.kernel import Acc, Buffer, Fold, Keep, Kernel, Loop, LoopKind, Reduction, Scratch, Stmt, Store
+from fgrad.lower.kernel import (
+    Acc,
+    Buffer,
+    Fold,
+    Keep,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Scratch,
+    Stmt,
+    Store,
+)
 from fgrad.lower.limits import Limits
 from fgrad.lower.partition import Cluster
 from fgrad.lower.turn import Turned, find_turned, turn_call
 from fgrad.lower.width import choose_width
+from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
-HEAVY = 60  # instructions of a body above which two copies are written instead of four
+HEAVY = 30  # instructions of a body above which two copies are written instead of four
+PIECE = 8  # rows added up in registers before their sum goes to scratch: as many streams as are prefetched
+COLUMNS = 1024  # of a block whose sums stay in the first cache
+MANY_COLUMNS = 64  # fewer are summed in registers from top to bottom
 SHORT = 8  # a last axis shorter than half a vector gives its lanes to a longer one from this many elements
 
 
@@ -30,7 +46,11 @@ class Built:
 
 
 def build_rows(
-    name: str, cluster: Cluster, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+    name: str,
+    cluster: Cluster,
+    stores: Sequence[UOp],
+    is_leaf: Callable[[UOp], bool],
+    limits: Limits,
 ) -> Built:
     """The kernel of a row cluster that computes `stores`; `is_leaf(u)`: u is read from memory."""
     return _Rows(name, cluster, stores, is_leaf, limits).build()
@@ -38,7 +58,12 @@ def build_rows(
 
 class _Rows:
     def __init__(
-        self, name: str, cluster: Cluster, stores: Sequence[UOp], is_leaf: Callable[[UOp], bool], limits: Limits
+        self,
+        name: str,
+        cluster: Cluster,
+        stores: Sequence[UOp],
+        is_leaf: Callable[[UOp], bool],
+        limits: Limits,
     ) -> None:
         self.name = name
         self.shape = cluster.shape
@@ -97,7 +122,9 @@ class _Rows:
             addresses += [e for x, e, _ in found if x not in self.reduce_set]
             others += other
         self.addresses = addresses
-        inner: set[int] = set()  # ranges that occur inside quotients, values, conditions: they stay as they are
+        inner: set[int] = (
+            set()
+        )  # ranges that occur inside quotients, values, conditions: they stay as they are
         for e in addresses:
             for t, _ in e[1]:
                 if t not in atoms:
@@ -109,7 +136,10 @@ class _Rows:
             i = j - 1
             if (i in self.reduced) != (j in self.reduced) or atoms[i] in inner or atoms[j] in inner:
                 continue
-            if all(_coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j] for e in addresses):
+            if all(
+                _coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j]
+                for e in addresses
+            ):
                 right = next(g for g in groups if j in g)
                 groups.remove(right)
                 next(g for g in groups if i in g).extend(right)
@@ -118,7 +148,7 @@ class _Rows:
     # ---- building
     def build(self) -> Built:
         self._own_stores = set(self.stores)
-        groups = self._merge_axes()
+        groups = self.groups = self._merge_axes()
         self.dims = [math.prod([self.shape[i] for i in g]) for g in groups]
         self.is_reduced = [g[0] in self.reduced for g in groups]
         self._set_axes(groups, self.ranges.ranges(self.dims))
@@ -136,7 +166,14 @@ class _Rows:
         self.turned = None
         if not self.reduces:
             self.turned = find_turned(
-                self.ranges, self.stores, self.index, self._stop, self.axes, self.dims, self.vector, self.width
+                self.ranges,
+                self.stores,
+                self.index,
+                self._stop,
+                self.axes,
+                self.dims,
+                self.vector,
+                self.width,
             )
         if self.turned is not None:
             self._split_for_tiles(groups, self.turned)
@@ -188,8 +225,67 @@ class _Rows:
         inside: Sequence[Stmt] = [self._store(u) for u in self.stores]
         inside = self._loop_of(self.inner[lane], sizes[1], LoopKind.VEC, inside, 4)
         body += self._loop_of(self.inner[other], sizes[0], LoopKind.SEQ, inside)
-        loops = [(self.axes[i], self.dims[i]) for i in range(len(self.dims)) if i not in (other, lane)]
-        loops += [(self.outer[i], self.dims[i] // n) for i, n in ((other, sizes[0]), (lane, sizes[1]))]
+        loops = [
+            (self.axes[i], self.dims[i]) for i in range(len(self.dims)) if i not in (other, lane)
+        ]
+        loops += [
+            (self.outer[i], self.dims[i] // n) for i, n in ((other, sizes[0]), (lane, sizes[1]))
+        ]
+        loops = [(e, n) for e, n in loops if e[1]]
+        out: Sequence[Stmt] = body
+        for k, (e, n) in reversed(list(enumerate(loops))):
+            out = self._loop_of(e, n, LoopKind.TASK if k == 0 else LoopKind.SEQ, out)
+        over = loops[0][1] if loops else 1
+        tasks = tasks_for(self.work, over)
+        return list(out), -(-over // -(-over // tasks))
+
+    # ---- long columns
+    def _in_pieces(self) -> bool:
+        """Whether this is one reduction along columns, long enough to be done a few rows at a time."""
+        if not self.reduces or self.vector < 0 or self.is_reduced[self.vector]:
+            return False
+        long = [i for i, r in enumerate(self.is_reduced) if r]
+        if any(self.phase_of[r] != 1 or accumulator(r.dtype) is not r.dtype for r in self.reduces):
+            return False
+        if any(self.is_full(u) for u in self.stores) or self.dims[self.vector] < MANY_COLUMNS:
+            return False
+        n = self.dims[long[0]]
+        return n >= 4 * PIECE and _near(n, PIECE) > 1
+
+    def _columns(self) -> tuple[list[Stmt], int]:
+        """For a block of columns: some rows are added up in registers, their sums in scratch."""
+        r, lane = self.ranges, self.vector
+        long = [i for i, reduced in enumerate(self.is_reduced) if reduced]
+        first = long[0]
+        size = _near(self.dims[first], PIECE)
+        width = (
+            _near(self.dims[lane], COLUMNS) if self.dims[lane] > 2 * COLUMNS else self.dims[lane]
+        )
+        width = self.dims[lane] if width < COLUMNS // 4 else width
+        blocks, columns = self.dims[lane] // width, width
+        pieces, row = r.range(self.dims[first] // size), r.range(size)
+        block, column = r.range(blocks), r.range(columns)
+        axes = list(self.axes)
+        axes[first] = add(scale(pieces, size), row)
+        axes[lane] = add(scale(block, columns), column)
+        self._set_axes(self.groups, axes)
+        accs = [Acc(u, u.arg[0]) for u in self.reduces]
+        inner: Sequence[Stmt] = [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+        inner = self._nest(long[1:], inner)
+        inner = self._loop_of(row, size, LoopKind.SEQ, inner)
+        keeps = [
+            Keep(len(self.scratch) + i, column, a.node, self.index(a.node), a.op, pieces)
+            for i, a in enumerate(accs)
+        ]  # fmt: skip
+        self.scratch += [Scratch(a.node.dtype, columns) for a in accs]
+        piece: Sequence[Stmt] = [Reduction(tuple(accs), tuple(inner)), *keeps]
+        piece = self._loop_of(column, columns, LoopKind.VEC, piece, 4)
+        body = self._loop_of(pieces, self.dims[first] // size, LoopKind.SEQ, piece)
+        body += self._loop_of(
+            column, columns, LoopKind.VEC, [self._store(u) for u in self.stores], 2
+        )
+        rows = [i for i in range(len(self.dims)) if not self.is_reduced[i] and i != lane]
+        loops = [(self.axes[i], self.dims[i]) for i in rows] + [(block, blocks)]
         loops = [(e, n) for e, n in loops if e[1]]
         out: Sequence[Stmt] = body
         for k, (e, n) in reversed(list(enumerate(loops))):
@@ -246,14 +342,20 @@ class _Rows:
     @property
     def instructions(self) -> int:
         """Instructions of one element, all phases."""
-        return sum([op_cost(u) * len(p) for u, p in self.visits.items() if u.op in ELEMENTS]) + len(self.stores)
+        return sum([op_cost(u) * len(p) for u, p in self.visits.items() if u.op in ELEMENTS]) + len(
+            self.stores
+        )
 
     def _vector_axis(self) -> int:
         if not self.dims:
             return -1
         last = len(self.dims) - 1
         if self.dims[last] * 2 <= self.width and self.reduces:
-            rows = [i for i in range(last) if not self.is_reduced[i] and self.dims[i] >= max(SHORT, self.width)]
+            rows = [
+                i
+                for i in range(last)
+                if not self.is_reduced[i] and self.dims[i] >= max(SHORT, self.width)
+            ]
             if rows:
                 return max(rows, key=lambda i: self.dims[i])
         return last
@@ -266,7 +368,12 @@ class _Rows:
             return
         size = math.prod([n for n, r in zip(self.dims, self.is_reduced, strict=True) if r])
         for u, phases in self.visits.items():
-            if len(phases) < 2 or u in self.loads or not self.is_full(u) or squeeze(u.shape) != self.shape:
+            if (
+                len(phases) < 2
+                or u in self.loads
+                or not self.is_full(u)
+                or squeeze(u.shape) != self.shape
+            ):
                 continue
             if u in self._own_stores:
                 self.reread[u] = min(phases)
@@ -281,6 +388,8 @@ class _Rows:
         self.work = work_ns(self.instructions * total, self.width, moved)
         if self.turned is not None:
             return self._tiles(self.turned)
+        if self._in_pieces():
+            return self._columns()
         rows = [i for i in range(len(self.dims)) if not self.is_reduced[i] and i != self.vector]
         inner = [i for i in range(len(self.dims)) if self.is_reduced[i] and i != self.vector]
         tasks = 1
@@ -315,7 +424,9 @@ class _Rows:
         if not self.reduces:
             return self._vector([self._store(u) for u in self.stores])
         phases = self._phases_of(lambda body: self._nest(inner, body))
-        return self._vector([*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]])
+        return self._vector(
+            [*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]]
+        )
 
     def _vector(self, body: Sequence[Stmt]) -> list[Stmt]:
         return self._loop(self.vector, LoopKind.VEC, body, self.copies)
@@ -334,7 +445,9 @@ class _Rows:
                 Keep(number, self._kept_address(), u, self.index(u))
                 for u, (phase, number) in self.kept.items() if phase == p
             ]  # fmt: skip
-            body += [self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p]
+            body += [
+                self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p
+            ]
             body += [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
             if not body:
                 continue
@@ -349,10 +462,21 @@ class _Rows:
         index = self.index(u)
         streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and u not in self.reread
         if streaming:
-            lanes = self.turned.tile_lanes if self.turned else self.dims[self.vector] if self.dims else 1
+            lanes = (
+                self.turned.tile_lanes
+                if self.turned
+                else self.dims[self.vector]
+                if self.dims
+                else 1
+            )
             streaming = self.vector >= 0 and lanes % self.width == 0
         address = self.ranges.address(index, u.shape)
         return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)
+
+
+def _near(n: int, wanted: int) -> int:
+    """The largest divisor of n up to `wanted`."""
+    return max([d for d in range(1, wanted + 1) if n % d == 0])
 
 
 def _coefficient(e: Expr, atom: int) -> int:
@@ -360,5 +484,3 @@ def _coefficient(e: Expr, atom: int) -> int:
         if t == atom:
             return c
     return 0
-
-

@@ -96,7 +96,11 @@ def radix_sort(dtype: DType) -> str:
             f"  %s.P = lshr {t} {key}, %shift\n  %m.P = and {t} %s.P, {255 if bits > 8 else -1}\n{digit_type}"
         ).replace(".P", p)
 
-    shift_cast = {8: "trunc i64 %shift64 to i8", 16: "trunc i64 %shift64 to i16", 32: "trunc i64 %shift64 to i32"}
+    shift_cast = {
+        8: "trunc i64 %shift64 to i8",
+        16: "trunc i64 %shift64 to i16",
+        32: "trunc i64 %shift64 to i32",
+    }
     shift = f"  %shift = {shift_cast[bits]}" if bits < 64 else "  %shift = add i64 %shift64, 0"
     return f"""define internal ptr @fgrad.radix.{dtype}(ptr %from, ptr %ka, ptr %kb, ptr %pa, ptr %pb, ptr %h, i64 %n) #0 {{
 entry:

@@ -91,9 +91,9 @@ class HostStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """At `step`, `new` could live in the memory of `old`; `copy` is the step that is then dropped."""
+    """At `step`, `new` could live in the memory of `old`; `copy` is the step that is then dropped, if any."""
 
-    copy: CopyStep
+    copy: CopyStep | None
     step: Step
     old: int
     new: int

@@ -40,11 +40,13 @@ def _replace(block: Block, donated: Mapping[int, int] | frozenset[int], exact: b
     position = {id(s): i for i, s in enumerate(block.steps)}
     reads = _uses(block)
     dropped: set[int] = set()
+    given: set[int] = set()  # memories that another one has taken over already
+    taken: set[int] = set()
     owner = {m: block.memories[m] for m in range(len(block.memories))}
     outputs = set(block.outs)
     for r in reversed(block.replacements):
         old, new = find(root, r.old), find(root, r.new)
-        if old == new:
+        if old == new or r.old in given or r.new in taken:
             continue
         at = position[id(r.step)]
         # what the kernel itself reads of the old version was judged when it was built; loops may read nothing of it
@@ -72,7 +74,10 @@ def _replace(block: Block, donated: Mapping[int, int] | frozenset[int], exact: b
             root[old] = new
         keep = find(root, old)
         reads[keep] = reads.get(old, []) + reads.get(new, [])
-        dropped.add(id(r.copy))
+        given.add(r.old)
+        taken.add(r.new)
+        if r.copy is not None:
+            dropped.add(id(r.copy))
     block.steps = [s for s in block.steps if id(s) not in dropped]
 
 
@@ -97,5 +102,3 @@ def _offsets(block: Block) -> None:
         block.offset[m] = at
         placed.append((at, at + size, first[m], last[m]))
         block.bytes = max(block.bytes, at + size)
-
-

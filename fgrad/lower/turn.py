@@ -133,7 +133,12 @@ def turn_text(name: str, kind: str, size: int, lanes: int) -> str:
     """Text of `void name(ptr from, i64 stride, ptr to, i64 v, i64 j)`: to[b*v + a] = from[a*stride + b]."""
     head = f"define internal void {name}(ptr %from, i64 %stride, ptr %to, i64 %v, i64 %j) #0 {{\nentry:\n"
     if lanes == 1:
-        return head + "  %vw = add i64 0, 0\n  %jw = add i64 0, 0\n  br label %edges\n" + _edges(kind, size) + "}"
+        return (
+            head
+            + "  %vw = add i64 0, 0\n  %jw = add i64 0, 0\n  br label %edges\n"
+            + _edges(kind, size)
+            + "}"
+        )
     t = f"<{lanes} x {kind}>"
     lines = [
         f"  %vw = and i64 %v, {-lanes}",

@@ -10,7 +10,18 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
 VIEWS = frozenset(
-    (Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.GATHER, Op.AFTER)
+    (
+        Op.RESHAPE,
+        Op.PERMUTE,
+        Op.EXPAND,
+        Op.PAD,
+        Op.SHRINK,
+        Op.FLIP,
+        Op.WINDOW,
+        Op.SKEW,
+        Op.GATHER,
+        Op.AFTER,
+    )
 )
 _WIDE = 1 << 63
 
@@ -64,7 +75,9 @@ def _reshape(ranges: Ranges, index: Index, new: tuple[int, ...], old: tuple[int,
             out.append(a[i][0])
         else:
             sizes = [n for _, n in a[i:i1]]
-            out += ranges.delinear(ranges.recombine(ranges.linear([e for e, _ in a[i:i1]], sizes)), b[j:j1])
+            out += ranges.delinear(
+                ranges.recombine(ranges.linear([e for e, _ in a[i:i1]], sizes)), b[j:j1]
+            )
         i, j = i1, j1
     it = iter(out)
     return tuple([next(it) if n != 1 else ZERO for n in old])

@@ -23,7 +23,14 @@ def inner(f: object, *avals: tuple[dt.DType, tuple[int, ...]]) -> Program:
     return program_of(f, *avals)
 
 
-def scan(body: Program, length: int, consts: Sequence[UOp], init: Sequence[UOp], xs: Sequence[UOp], **more: bool) -> list[UOp]:
+def scan(
+    body: Program,
+    length: int,
+    consts: Sequence[UOp],
+    init: Sequence[UOp],
+    xs: Sequence[UOp],
+    **more: bool,
+) -> list[UOp]:
     arg = Scan(body, length, len(consts), len(init), len(xs), **more)
     return gets(uop(Op.SCAN, (*consts, *init, *xs), arg))
 
@@ -50,7 +57,9 @@ def test_a_carry_that_is_only_updated_stays_in_place() -> None:
         return [b.update(table, row, mode=Mode.ADD, box=box, starts=[i]), b.add(i, 1)]
 
     body = inner(step, (F, (6, 4)), (I, ()), (F, (4,)))
-    p = program_of(lambda t, x: scan(body, 6, [], [t, b.const(0, I)], [x]), (F, (6, 4)), (F, (6, 4)))
+    p = program_of(
+        lambda t, x: scan(body, 6, [], [t, b.const(0, I)], [x]), (F, (6, 4)), (F, (6, 4))
+    )
     compiled = agree(p, [RNG.standard_normal((6, 4)), RNG.standard_normal((6, 4))])
     assert [k.name.split("_")[1] for k in compiled.lowered.kernels].count("copy") <= 2
 
@@ -69,7 +78,9 @@ def test_scans_nest() -> None:
         return [b.mul(a, w), b.reduce_(ys, (0,))]
 
     body = inner(step, (F, (2,)), (F, (2,)), (F, (4, 2)))
-    p = program_of(lambda w, s, x: scan(body, 3, [w], [s], [x]), (F, (2,)), (F, (2,)), (F, (3, 4, 2)))
+    p = program_of(
+        lambda w, s, x: scan(body, 3, [w], [s], [x]), (F, (2,)), (F, (2,)), (F, (3, 4, 2))
+    )
     agree(p, [RNG.uniform(0.1, 1, 2), RNG.uniform(0.1, 1, 2), RNG.uniform(0.1, 1, (3, 4, 2))], 10)
 
 
@@ -95,7 +106,12 @@ def test_a_branch_is_chosen_by_the_clamped_index(which: int, dtype: dt.DType) ->
         inner(lambda x, y: [b.mul(x, y), b.exp(y)], (F, (3,)), (F, (3,))),
         inner(lambda x, y: [b.const(1, F, (3,)), y], (F, (3,)), (F, (3,))),
     ])  # fmt: skip
-    p = program_of(lambda i, x, y: gets(uop(Op.COND, (i, x, y), Cond(branches))), (dtype, ()), (F, (3,)), (F, (3,)))
+    p = program_of(
+        lambda i, x, y: gets(uop(Op.COND, (i, x, y), Cond(branches))),
+        (dtype, ()),
+        (F, (3,)),
+        (F, (3,)),
+    )
     agree(p, [which, RNG.standard_normal(3), RNG.standard_normal(3)])
 
 
@@ -127,9 +143,21 @@ def test_calls_are_inlined() -> None:
 def test_every_output_has_its_own_memory() -> None:
     def f(x: UOp, y: UOp) -> list[UOp]:
         z = b.add(x, y)
-        return [x, z, z, b.reshape(z, (3, 2)), b.const(4, F, (2,)), x, b.iota(3), b.permute(z, (1, 0))]
+        return [
+            x,
+            z,
+            z,
+            b.reshape(z, (3, 2)),
+            b.const(4, F, (2,)),
+            x,
+            b.iota(3),
+            b.permute(z, (1, 0)),
+        ]
 
-    agree(program_of(f, (F, (2, 3)), (F, (2, 3))), [RNG.standard_normal((2, 3)), RNG.standard_normal((2, 3))])
+    agree(
+        program_of(f, (F, (2, 3)), (F, (2, 3))),
+        [RNG.standard_normal((2, 3)), RNG.standard_normal((2, 3))],
+    )
 
 
 def test_a_donated_parameter_is_updated_in_place() -> None:
@@ -152,7 +180,12 @@ def test_an_old_version_that_is_read_later_is_kept() -> None:
 
 
 def test_scalars_may_be_inlined_in_the_table() -> None:
-    p = program_of(lambda x, lr, n: [b.mul(x, b.expand(lr, [(0, 4)])), b.add(n, 1)], (F, (4,)), (F, ()), (I, ()))
+    p = program_of(
+        lambda x, lr, n: [b.mul(x, b.expand(lr, [(0, 4)])), b.add(n, 1)],
+        (F, (4,)),
+        (F, ()),
+        (I, ()),
+    )
     agree(p, [RNG.standard_normal(4), 0.5, 41], inline=frozenset({1, 2}))
 
 
@@ -167,3 +200,28 @@ def test_buffers_cannot_be_lowered() -> None:
 def test_params_may_be_unused() -> None:
     x, y = open_param(F, (2,)), open_param(F, (3,))
     agree(close([x, y], [b.exp(x)]), [RNG.standard_normal(2), RNG.standard_normal(3)])
+
+
+def test_donated_weights_take_their_updates() -> None:
+    def f(w: UOp, c: UOp, x: UOp, g: UOp) -> list[UOp]:
+        m, k, n = 40, 30, 50
+        grad = b.reduce_(b.mul(b.expand(x, [(2, n)]), b.expand(g, [(1, k)])), (0,))
+        return [
+            b.sub(w, b.mul(grad, 0.1)),
+            b.sub(c, b.mul(b.reduce_(g, (0,)), 0.1)),
+            b.add(c, float(m)),
+        ]
+
+    p = program_of(f, (F, (30, 50)), (F, (50,)), (F, (40, 30)), (F, (40, 50)))
+    arrays = [RNG.standard_normal(s) for s in ((30, 50), (50,), (40, 30), (40, 50))]
+    compiled = agree(p, arrays, 100, donated=frozenset({0, 1}))
+    assert compiled.lowered.aliases[0] == 0
+
+
+def test_an_operand_that_is_also_moved_is_not_overwritten() -> None:
+    p = program_of(lambda x: b.add(x, b.permute(x, (1, 0))), (F, (33, 33)))
+    compiled = agree(p, [RNG.standard_normal((33, 33))], donated=frozenset({0}))
+    assert not compiled.lowered.aliases
+    p = program_of(lambda x: b.add(x, b.spread(b.reduce_(x, (1,)), x, (1,))), (F, (33, 33)))
+    compiled = agree(p, [RNG.standard_normal((33, 33))], 20, donated=frozenset({0}))
+    assert not compiled.lowered.aliases
