@@ -24,12 +24,14 @@ class Flight:
     name    of the program
     error   asked when it is finished: what it failed with
     finish  called once when it is finished: hands back what the device read
+    work_ms estimated length; infinite if nothing is known
     """
 
     tick: int
     name: str
     error: Callable[[Flight], Exception | None]
     finish: Callable[[], None]
+    work_ms: float = 0.0
 
 
 class InFlight:
@@ -53,6 +55,10 @@ class InFlight:
     def names(self) -> list[str]:
         """The programs in flight, oldest first."""
         return [flight.name for flight in self._flights]
+
+    def work_ms(self) -> float:
+        """The estimated length of everything in flight."""
+        return sum([flight.work_ms for flight in tuple(self._flights)])
 
     def begin(self, flight: Flight) -> None:
         """Note a flight; to be called just before it is submitted."""
@@ -84,6 +90,10 @@ class InFlight:
         if tick in self._unseen:
             self._unseen.remove(tick)
 
+    def mark_seen_up_to(self, tick: int) -> None:
+        """The failures up to `tick` were told of in another way."""
+        self._unseen = [unseen for unseen in self._unseen if unseen > tick]
+
     def raise_unseen(self) -> None:
         """Raise the first failure that nobody has seen; the others are named in a note on it."""
         ticks, self._unseen = self._unseen, []
@@ -94,9 +104,18 @@ class InFlight:
             errors[0].add_note(f"also: {type(other).__name__}: {other}")
         raise errors[0]
 
-    def forget(self) -> list[str]:
-        """Drop all flights without handing anything back; returns their names. For a forked child,
-        where nobody will finish them."""
-        names = self.names()
+    def forget(
+        self, is_lost: Callable[[int], bool], make_error: Callable[[str], Exception]
+    ) -> None:
+        """Drop all flights, as a forked child must: nobody will finish them there.
+
+        is_lost     whether the work of a tick had not been finished
+        make_error  gives, for the names of what was not finished, what the next `sync` raises
+        """
+        lost = [flight for flight in self._flights if is_lost(flight.tick)]
         self._flights.clear()
-        return names
+        self._unseen.clear()  # they are the parent's to tell
+        if lost:
+            names = ", ".join(dict.fromkeys(flight.name for flight in lost))
+            self._errors[lost[-1].tick] = make_error(names)
+            self._unseen.append(lost[-1].tick)

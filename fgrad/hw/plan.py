@@ -109,9 +109,10 @@ def plan(calls: tuple[Call, ...], batch_limit: int = BATCH_LIMIT) -> Plan:
 
     A batch holds at most `batch_limit` commands and the waits and the signal of the last one.
 
-    At its end each device has waited for what other devices do to its memory (all its blocks that
-    are named), so that whoever is queued behind may use it, on the lane of its first call or, if it
-    has none, on its "compute" lane.
+    A device's own lane is its "compute" queue, where the rest of its work is. Any other lane waits
+    for what was queued there before this run (its tick plus 0) before it touches the device's
+    memory, and the own lane ends with waiting for what others do to that memory, so that whoever is
+    queued behind may use it.
     """
     return _Planner(calls, batch_limit).plan()
 
@@ -130,18 +131,20 @@ class _Planner:
         self.known: dict[int, dict[int, int]] = {_HOST: {}}
         self.after: list[dict[int, int]] = []  # what is known once this call is finished
         self.waits: list[list[int]] = []  # the calls that this call waits for
+        self.befores: list[list[int]] = []  # lanes whose earlier work this call waits for
         self.finals: list[tuple[int, list[int]]] = []  # lane, calls its end waits for
 
     def plan(self) -> Plan:
         hazards = Hazards()
         for number, call in enumerate(self.calls):
             lane = _HOST if isinstance(call.command, Host) else self._lane(call.lane)
-            self._append(lane, hazards.access(number, *accesses(call.command)))
+            reads, writes = accesses(call.command)
+            devices = {span.block.device: None for span in (*reads, *writes)}
+            self._append(lane, hazards.access(number, reads, writes), list(devices))
         for device, blocks in self._blocks().items():
             rest = hazards.last(block.span() for block in blocks)
-            own = [i for i, found in enumerate(self.lanes) if found.device == device]
             if rest:
-                home = own[0] if own else self._lane(Lane(device))
+                home = self._lane(Lane(device))
                 needed = self._reduce(home, {i for i in rest if self.lane_of[i] != _HOST})
                 if needed:
                     self.finals.append((home, needed))
@@ -165,9 +168,14 @@ class _Planner:
                     known.setdefault(span.block.base, span.block)
         return {device: list(blocks.values()) for device, blocks in found.items()}
 
-    def _append(self, lane: int, dependencies: set[int]) -> None:
-        """Place the next call on `lane`."""
+    def _append(self, lane: int, dependencies: set[int], devices: list[str]) -> None:
+        """Place the next call on `lane`; `devices` own the memory that it touches."""
         self.waits.append(self._reduce(lane, dependencies))
+        homes = [self._lane(Lane(device)) for device in devices]
+        # whoever knows a call of a lane knows all that was queued there before
+        self.befores.append([h for h in homes if h != lane and h not in self.known[lane]])
+        for home in self.befores[-1]:
+            self._learn(lane, {home: 0})
         self.count[lane] += 1
         self.lane_of.append(lane)
         self.place.append(self.count[lane])
@@ -211,7 +219,8 @@ class _Planner:
 
         for number, call in enumerate(self.calls):
             lane = self.lane_of[number]
-            waits = [wait(other) for other in self.waits[number] if self.lane_of[other] != _HOST]
+            waits = [Wait(home, Sym(Role.TICK, home)) for home in self.befores[number]]
+            waits += [wait(other) for other in self.waits[number] if self.lane_of[other] != _HOST]
             if isinstance(call.command, Host):
                 flush()
                 steps.append(HostCall(call.command, tuple(waits)))

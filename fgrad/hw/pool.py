@@ -18,9 +18,11 @@ FGRAD_POISON=1  fresh and freed memory is filled with the byte 0xA5
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -233,6 +235,27 @@ class Pool:
         return Statistics(self._mapped - cached, cached, self._mapped, self._peak)
 
 
+class Lease:
+    """Blocks of a pool that go back into it when this object goes."""
+
+    __slots__ = ("_pool", "_returns")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # the bound methods, since globals are gone when the interpreter takes modules apart
+        self._returns: list[tuple[Callable[[int], None], int]] = []
+
+    def take(self, nbytes: int) -> int:
+        """Address of a block of at least `nbytes`; see `Pool.take`."""
+        address = self._pool.take(nbytes)
+        self._returns.append((self._pool.free_list(nbytes).append, address))
+        return address
+
+    def __del__(self) -> None:
+        for give, address in self._returns:
+            give(address)
+
+
 def _map_or_none(nbytes: int) -> int | None:
     try:
         return map_pages(nbytes, READ | WRITE)
@@ -241,6 +264,16 @@ def _map_or_none(nbytes: int) -> int | None:
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """Another thread of the parent may have held a lock at the moment of the fork."""
+    for pool in tuple(_pools):
+        pool._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def pools() -> dict[str, Statistics]:

@@ -1,219 +1,234 @@
 """The CPU as a device: programs lowered to LLVM IR, compiled in process, called through cffi.
 
-A program runs in the caller's thread when nothing is queued before it, else behind what is queued: buffers are handed on in
-order, without fences.
+A program runs in the caller's thread when nothing is queued before it, else behind what is queued:
+buffers are handed on in order, without fences. Long programs are queued, so that the caller goes
+on; what they fail with is raised by the next `sync`.
+
+`cpu:1`, `cpu:2` and so on are further queues with memory of their own over one pool of workers.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import Any
+import os
+import weakref
 
 from fgrad.backends.cpu import workers
-from fgrad.backends.cpu.abi import CTL_BYTES, Ctl, Slot
-from fgrad.backends.cpu.code import Code, host_machine, load_code, upgrade
-from fgrad.backends.cpu.host_calls import host_handle
-from fgrad.backends.cpu.micro import provide_micro
+from fgrad.backends.cpu.code import host_machine
+from fgrad.backends.cpu.executable import CpuExecutable, Entry
+from fgrad.backends.cpu.forks import after_fork
+from fgrad.backends.cpu.port import CpuPort, QueueTimeline, machines, submission
+from fgrad.backends.cpu.profile import Profile, Stamps
 from fgrad.backends.cpu.queue import Queue
 from fgrad.config import config
-from fgrad.errors import CallbackFailedError, CancelledError, DeviceError, OutOfBoundsError
+from fgrad.errors import (
+    DeviceError,
+    DeviceHangError,
+    DeviceLostError,
+    DeviceMissingError,
+    ForkedDeviceError,
+)
 from fgrad.hw.device import register_device
-from fgrad.hw.libc import as_function, ffi, words
-from fgrad.hw.pool import host_pool
+from fgrad.hw.flight import Flight
+from fgrad.hw.pool import Pool, host_pool
+from fgrad.hw.profile import Range
+from fgrad.hw.timeline import STALL_MS, Fence, wait
 from fgrad.lower.limits import Limits
-from fgrad.lower.pipeline import Lowered, lower
+from fgrad.lower.pipeline import lower
 from fgrad.uop.program import Program
 from fgrad.uop.simplify import simplify_program
 
-QUEUED_WORK_NS = 1_000_000.0  # programs longer than this are queued, so that the caller goes on
-UPGRADE_LEVEL = 2
-
-
-class Table:
-    """The words of one call in flight: its control block, scratch and arena are its own."""
-
-    __slots__ = ("buffer", "address", "ctl", "blocks")
-
-    def __init__(self, executable: CpuExecutable) -> None:
-        lowered = executable.lowered
-        count = Slot.ARGUMENTS + executable.arguments
-        nbytes = CTL_BYTES + 8 * count
-        scratch_bytes = (
-            lowered.scratch_bytes * workers.lanes()
-            if lowered.workers_wanted
-            else lowered.scratch_bytes
-        )
-        self.blocks = [(host_pool.take(n), n) for n in (nbytes, scratch_bytes, lowered.arena_bytes)]
-        base, scratch, arena = [address for address, _ in self.blocks]
-        ffi.memmove(ffi.cast("char*", base), bytes(nbytes), nbytes)
-        self.ctl = base
-        self.address = base + CTL_BYTES
-        table = words(self.address)
-        table[Slot.CTL] = base
-        table[Slot.RUNTIME] = executable.device.runtime
-        table[Slot.SCRATCH] = scratch
-        table[Slot.ARENA] = arena
-        table[Slot.HOST] = executable.host
-        self.buffer = ffi.buffer(
-            ffi.cast("char*", self.address + 8 * Slot.ARGUMENTS), 8 * (count - Slot.ARGUMENTS)
-        )
-
-    def __del__(self) -> None:
-        for address, nbytes in self.blocks:
-            host_pool.give(address, nbytes)
-
-
-class CpuExecutable:
-    """A compiled program. `native(table address)` is the one native call."""
-
-    def __init__(
-        self, device: CpuDevice, lowered: Lowered, inline: frozenset[int], name: str, arguments: int
-    ) -> None:
-        self.device = device
-        self.lowered = lowered
-        self.name = name
-        self.inline_params = inline
-        self.arguments = arguments
-        self.aliases = lowered.aliases
-        self.flops, self.bytes = lowered.flops, lowered.bytes
-        self.kernel_count = len(lowered.kernels)
-        self.arena_bytes = lowered.arena_bytes
-        self.host = host_handle(list(zip(lowered.hosts, lowered.host_avals, strict=True)))
-        self.queued = lowered.unbounded or lowered.work > QUEUED_WORK_NS
-        self.short = not self.queued and not lowered.hosts
-        provide_micro(lowered.micro, device.limits)
-        level = {"0": 0, "2": 2}.get(str(config.opt), 0)
-        self.code: Code = load_code(lowered.ir, ["entry"], level)
-        self.address = self.code.addresses["entry"]
-        self.native: Any = as_function(self.address, "void(*)(intptr_t)")
-        self.tables: list[tuple[Any, int, Table]] = []
-        if self.code.level < UPGRADE_LEVEL and str(config.opt) == "auto":
-            upgrade(self.code, self._swap)
-
-    def _swap(self, addresses: dict[str, int]) -> None:
-        """Take the better code from the next call on; the old code lives as long as this executable."""
-        self.address = addresses["entry"]
-        self.native = as_function(self.address, "void(*)(intptr_t)")
-
-    def table(self) -> tuple[Any, int, Table]:
-        """A free table, or a new one."""
-        try:
-            return self.tables.pop()
-        except IndexError:
-            table = Table(self)
-            return table.buffer, table.address, table
-
-    def idle_test(self, name: Any) -> str:
-        """The condition, in generated code, under which the program may run inline."""
-        ring = name("ring", self.device.queue.words)
-        completed, tail = self.device.idle_words
-        return f"{ring}[{completed}] == {ring}[{tail}]"
-
-    def call(self, argument_words: list[int]) -> None:
-        entry = self.table()
-        buffer, address, table = entry
-        target = words(address + 8 * Slot.ARGUMENTS)
-        for i, word in enumerate(argument_words):
-            target[i] = word if word < 1 << 63 else word - (1 << 64)
-        if self.queued or not self.device.queue.is_idle():
-            self.device.enqueue(self, entry)
-            return
-        self.native(address)
-        if self.lowered.hosts or self.lowered.unbounded:
-            self.device.check(self, table)
-        self.tables.append(entry)
-
-    def text(self, stage: str) -> str:
-        """The program at `stage`."""
-        if stage == "kernels":
-            return self.lowered.as_text()
-        if stage == "llvm":
-            return self.lowered.ir
-        if stage == "commands":
-            return "\n".join(f"EXEC {k.name}" for k in self.lowered.kernels)
-        from fgrad.backends.cpu.llvm import assembly
-
-        return assembly(self.lowered.ir, UPGRADE_LEVEL)
+MAX_DEVICES = 64
+QUEUE_SIZE = 256
+_PATIENCE = 1000.0  # times its estimated length is what a program may take without progress
+_DRAIN_SECONDS = 2.0
 
 
 class CpuDevice:
-    """One ordered queue over the process's worker pool."""
+    """One ordered queue over the process's worker pool.
+
+    machines  the devices to which data is copied by commands, without waiting
+    profile   what it did and when, while it is profiled
+    """
+
+    machines = machines
 
     def __init__(self, index: int) -> None:
+        if index >= MAX_DEVICES:
+            raise DeviceMissingError(
+                f"there is no device cpu:{index}; the last one is cpu:{MAX_DEVICES - 1}"
+            )
         self.name = f"cpu:{index}" if index else "cpu"
-        self.pool = host_pool
         self.runtime = workers.start()
-        self.queue = Queue()
+        self.queue = Queue(QUEUE_SIZE)
+        self.timeline = QueueTimeline(self.name, self.queue)
+        self.in_flight = self.timeline.in_flight
+        self.pool = Pool(self.name) if index else host_pool
+        self.pool.clock = self.timeline
+        self.port = CpuPort(self.timeline, self.pool)
         self.limits = machine_limits()
-        self.in_flight: list[tuple[int, CpuExecutable, Any]] = []
-        self.lock = threading.Lock()
-        self.idle_words = self.queue.idle_words
+        self.profile: Profile | None = None
+        self._executables: weakref.WeakSet[CpuExecutable] = weakref.WeakSet()
+        self._lost: Exception | None = None
+        self._left_at = 0  # the newest tick whose wait Ctrl-C has left
+        _devices.append(self)
+        after_fork(self._forked)
 
+    # ---- programs
     def compile(
         self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
     ) -> CpuExecutable:
-        lowered = lower(simplify_program(program), self.limits, inline=inline, donated=donated, name=name)
-        return CpuExecutable(self, lowered, inline, name, len(program.params) + len(program.outs))
+        """Lower and compile; see `Device`."""
+        simple = simplify_program(program)
+        lowered = lower(simple, self.limits, inline=inline, donated=donated, name=name)
+        return CpuExecutable(self, lowered, inline, name, len(program.params), len(program.outs))
 
-    def enqueue(self, executable: CpuExecutable, entry: Any) -> None:
-        """Queue a filled table behind everything submitted."""
-        with self.lock:
-            self._collect()
-            ticket = self.queue.submit(executable.address, entry[1])
-            self.in_flight.append((ticket, executable, entry))
+    def note(self, executable: CpuExecutable) -> None:
+        """Learn of a program, so that profiling sees its calls."""
+        self._executables.add(executable)
+        if self.profile is not None:
+            executable.hide_tables(True)
 
-    def _collect(self) -> None:
-        """Hand the tables of finished programs back; raises the first failure that nobody has seen."""
-        completed = self.queue.completed()
-        error: Exception | None = None
-        while self.in_flight and self.in_flight[0][0] <= completed:
-            ticket, executable, entry = self.in_flight.pop(0)
-            failure = self.queue.failure(ticket)
-            if failure is not None and error is None:
-                error = failed(executable, failure.error, failure.where)
-            executable.tables.append(entry)
-        if error is not None:
-            raise error
+    def enqueue(self, executable: CpuExecutable, entry: Entry) -> Fence:
+        """Queue a filled table behind everything submitted.
 
+        Raises DeviceLostError if the device hung before and could not be freed.
+        """
+        self._refuse_if_lost()
+        flight = executable.flight(entry)
+        commands = [(executable.address, entry[1])]
+        program = 0  # its place among the commands
+        if self.profile is not None:
+            stamps, program = Stamps(self.name, self.pool), 1
+            commands = [stamps.commands[0], *commands, stamps.commands[1]]
+            flight = _stamped(flight, self.profile, stamps)
+        while not self._try_submit(flight, commands, program):
+            self.queue.make_room(len(commands))
+        if config.sync:
+            self.sync()
+        return Fence(self.timeline, flight.tick)
+
+    def _try_submit(self, flight: Flight, commands: list[tuple[int, int]], program: int) -> bool:
+        """Submit unless the queue is full. Nobody waits under the lock: a callback may need it."""
+        queue = self.queue
+        with submission:
+            self.in_flight.retire()
+            if not queue.has_room(len(commands)):
+                return False
+            first = queue.issued() + 1
+            flight.tick = first + len(commands) - 1
+            self.in_flight.begin(flight)  # first, as an interrupt may come right after the call
+            try:
+                for entry, table in commands:
+                    queue.submit(entry, table)
+            except BaseException:
+                flight.tick = queue.issued()
+                if flight.tick < first + program:
+                    self.in_flight.cancel(flight)
+                raise
+        return True
+
+    # ---- waiting
     def sync(self) -> None:
-        """Wait until everything submitted is done; raises what went wrong."""
+        """Wait until everything submitted is done.
+
+        Raises what went wrong since the last time, once. A program that makes no progress for 30 s
+        and a thousand times its estimated length is cancelled: DeviceHangError; if it does not even
+        react to that, the device is lost. The first Ctrl-C leaves the wait and the work goes on;
+        a second one in a wait for the same work cancels it.
+        """
         if not self.in_flight:
             return
-        with self.lock:
-            if self.in_flight:
-                last = self.in_flight[-1][0]
-            else:
-                return
-        self.queue.wait(last)
-        with self.lock:
-            self._collect()
+        self._refuse_if_lost()
+        with submission:
+            self.in_flight.retire()
+            last, work_ms = self.in_flight.last, self.in_flight.work_ms()
+        if last:
+            self._wait(last, None if work_ms == float("inf") else STALL_MS + _PATIENCE * work_ms)
+        with submission:
+            self.in_flight.retire()
+            self.in_flight.raise_unseen()
 
-    def check(self, executable: CpuExecutable, table: Table) -> None:
-        """Raise what an inline program reported in its control block."""
-        control = ffi.cast("int32_t*", table.ctl)
-        error = control[Ctl.ERROR // 4]
-        if error:
-            control[Ctl.ERROR // 4] = 0
-            raise failed(executable, error, words(table.ctl)[Ctl.WHERE // 8])
+    def _wait(self, tick: int, stall_ms: float | None) -> None:
+        try:
+            wait(self.timeline, tick, stall_ms)
+        except KeyboardInterrupt:
+            if self._left_at > self.queue.completed():
+                self.queue.cancel(tick)
+            self._left_at = tick
+            raise
+        except DeviceHangError as error:
+            if self.queue.completed() < tick:
+                self._lost = error
+            raise
+
+    def cancel(self) -> None:
+        """Ask everything submitted to end; the next `sync` raises CancelledError if it does."""
+        self.queue.cancel()
+
+    def _refuse_if_lost(self) -> None:
+        if self._lost is not None:
+            raise DeviceLostError(
+                f"{self.name} is lost, as a program hung and ignored its cancellation: {self._lost}"
+            ) from self._lost
+
+    # ---- profiling
+    def start_profile(self) -> None:
+        """Take time stamps around every program from now on. Costs about 10 us a call."""
+        self.profile = Profile(self.name)
+        for executable in tuple(self._executables):
+            executable.hide_tables(True)
+
+    def stop_profile(self) -> list[Range]:
+        """Wait for the device and return what it did since `start_profile`."""
+        profile, self.profile = self.profile, None
+        for executable in tuple(self._executables):
+            executable.hide_tables(False)
+        self.sync()
+        return [] if profile is None else sorted(profile.ranges, key=lambda r: r.start_ns)
+
+    # ---- forking
+    def _forked(self, is_child: bool) -> None:
+        """The child's memory is its own, its queue is new, and what ran in the parent stays there.
+
+        The queue's own hook has run: it knows what is lost. The lock is held.
+        """
+        if is_child:
+            self.in_flight.forget(
+                self.queue.is_lost,
+                lambda names: ForkedDeviceError(
+                    f"{names} ran on {self.name} when the process forked; the results exist in the "
+                    "parent process only. Wait for them (block_until_ready) before forking"
+                ),
+            )
 
 
-def failed(executable: CpuExecutable, error: int, where: int) -> Exception:
-    """The exception for an error code of a program."""
-    from fgrad.backends.cpu.abi import Error
-    from fgrad.backends.cpu.host_calls import take_exception
+def _stamped(flight: Flight, profile: Profile, stamps: Stamps) -> Flight:
+    """A flight up to the stamp of its end, one tick after the program's own."""
 
-    if error == Error.CANCELLED:
-        return CancelledError(f"{executable.name} was cancelled before it finished")
-    if error == Error.CALLBACK:
-        cause = take_exception(executable.host)
-        problem = CallbackFailedError(
-            f"a Python callback inside {executable.name} raised {cause!r}"
-        )
-        problem.__cause__ = cause
-        return problem
-    if error == Error.OUT_OF_BOUNDS:
-        return OutOfBoundsError(f"{executable.name} read or wrote out of bounds ({where})")
-    return DeviceError(f"{executable.name} failed with code {error} at {where}")
+    def error(whole: Flight) -> Exception | None:
+        flight.tick = whole.tick - 1
+        return flight.error(flight)
+
+    def finish() -> None:
+        profile.add(flight.name, stamps)
+        flight.finish()
+
+    return Flight(0, flight.name, error, finish, flight.work_ms)
+
+
+_devices: list[CpuDevice] = []
+
+
+def _drain() -> None:
+    """Before a fork: let what is queued finish, so that the child has the results as well."""
+    for device in tuple(_devices):
+        queue = device.queue
+        if queue.is_idle() or queue.is_own_thread():
+            continue
+        try:
+            queue.wait(queue.issued(), _DRAIN_SECONDS)
+        except DeviceError:
+            continue  # work of before an earlier fork: nobody can wait for it
 
 
 def machine_limits() -> Limits:
@@ -224,4 +239,6 @@ def machine_limits() -> Limits:
     return Limits(vector_bytes=vector, features=features, workers=workers.lanes())
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_drain)
 register_device("cpu", CpuDevice)

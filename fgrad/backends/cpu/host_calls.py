@@ -1,18 +1,21 @@
 """Python functions called from inside a running program.
 
-Generated code calls `i64 host(i64 handle, i64 index, ptr args)`: `handle` names the program's list of host calls, `args` points to
-the addresses of inputs, then outputs. The callback wraps them as NumPy arrays, calls the user's function and copies its results.
-It never lets an exception through: it keeps it for the caller and returns non-zero, on which the program leaves.
+Generated code calls ``i64 host(i64 handle, i64 index, ptr args)``: `handle` names a call in flight,
+`index` the function, `args` points to the addresses of inputs, then outputs. The callback wraps
+them as NumPy arrays, calls the user's function and copies its results. It never lets an exception
+through: it keeps it for whoever waits, says so in the control block, and returns 1, on which the
+program leaves.
 """
+
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from fgrad.backends.cpu.abi import Runtime
+from fgrad.backends.cpu.abi import Ctl, Error, Runtime
 from fgrad.backends.cpu.native import native
 from fgrad.hw.libc import ffi, words
 from fgrad.hw.window import window
@@ -21,52 +24,79 @@ from fgrad.uop.program import Host
 
 HostCall = tuple[Host, tuple[Aval, ...]]
 
-_lock = threading.Lock()
-_programs: dict[int, tuple[HostCall, ...]] = {}
+# Plain dicts without a lock: each operation on them is atomic, and `close_handle` may run in the
+# garbage collector, where a lock might be held by the very thread that it interrupted.
+_numbers = count(1)
+_calls: dict[int, tuple[Sequence[HostCall], int]] = {}
 _exceptions: dict[int, BaseException] = {}
 _installed: list[Any] = []
 
 
-def host_handle(calls: Sequence[HostCall]) -> int:
-    """A number by which a program's table names its host calls; 0 when it has none."""
+def open_handle(calls: Sequence[HostCall], control: int) -> int:
+    """Return a number by which a table names its host calls; 0 when it has none.
+
+    control  address of the table's control block
+    """
     if not calls:
         return 0
-    with _lock:
-        if not _installed:
-            callback = ffi.callback("int64_t(int64_t, int64_t, intptr_t)", _call)
-            _installed.append(callback)
-            words(native().table)[Runtime.HOST] = int(ffi.cast("intptr_t", callback))
-        handle = len(_programs) + 1
-        _programs[handle] = tuple(calls)
+    if not _installed:  # a second one, made by another thread, does no harm
+        callback = ffi.callback("int64_t(int64_t, int64_t, intptr_t)", _call)
+        _installed.append(callback)
+        words(native().table)[Runtime.HOST] = int(ffi.cast("intptr_t", callback))
+    handle = next(_numbers)
+    _calls[handle] = calls, control
     return handle
 
 
+def close_handle(handle: int, tables: Sequence[dict[int, Any]] = (_calls, _exceptions)) -> None:
+    """Forget a handle that no program uses any more.
+
+    tables  bound here, since globals are gone when the interpreter takes modules apart
+    """
+    for table in tables:
+        table.pop(handle, None)
+
+
 def _call(handle: int, index: int, args: int) -> int:
+    calls, control = _calls[handle]
     try:
-        run_host_call(_programs[handle][index], words(args))
-    except BaseException as e:  # it must not cross native code; the waiting caller raises it
+        run_host_call(calls[index], words(args))
+    except BaseException as e:  # it must not cross native code; whoever waits raises it
         _exceptions[handle] = e
+        ffi.cast("int32_t*", control)[Ctl.ERROR // 4] = int(Error.CALLBACK)
         return 1
     return 0
 
 
 def run_host_call(call: HostCall, addresses: Any) -> None:
-    """Call the function on arrays at `addresses` (inputs, then outputs) and write its results there."""
+    """Call the function on copies of the arrays at `addresses` and write its results there.
+
+    addresses  of inputs, then outputs. The first of both of an ordered call is its token, which the
+               function does not see
+    """
     spec, in_avals = call
     n = len(in_avals)
     inputs = [np.array(window(int(addresses[i]), a.dtype, a.shape)) for i, a in enumerate(in_avals)]
-    results = spec.callback(*inputs)
+    token = inputs[: int(spec.ordered)]
+    results = spec.callback(*inputs[len(token) :])
     if not isinstance(results, list | tuple):
         results = (results,)
-    if len(results) != len(spec.out_avals):
-        raise ValueError(f"the callback {spec.name!r} declared {len(spec.out_avals)} results and returned {len(results)}")
-    for i, (value, aval) in enumerate(zip(results, spec.out_avals, strict=True)):
+    declared = len(spec.out_avals) - len(token)
+    if len(results) != declared:
+        raise ValueError(
+            f"the callback {spec.name!r} declared {declared} results and returned {len(results)}"
+        )
+    for i, (value, aval) in enumerate(zip([*token, *results], spec.out_avals, strict=True)):
         array = np.asarray(value)
         if array.shape != aval.shape:
-            raise ValueError(f"result {i} of the callback {spec.name!r} has shape {array.shape}, declared was {aval}")
-        window(int(addresses[n + i]), aval.dtype, aval.shape, writable=True)[...] = array.astype(aval.dtype.np)
+            raise ValueError(
+                f"result {i - len(token)} of the callback {spec.name!r} has shape {array.shape}, "
+                f"declared was {aval}"
+            )
+        target = window(int(addresses[n + i]), aval.dtype, aval.shape, writable=True)
+        target[...] = array.astype(aval.dtype.np)
 
 
 def take_exception(handle: int) -> BaseException | None:
-    """The exception that stopped a program, handed over once."""
+    """Return the exception that stopped a program, handed over once."""
     return _exceptions.pop(handle, None)

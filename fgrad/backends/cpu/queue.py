@@ -72,14 +72,34 @@ class Queue:
         the dispatcher clears the control block's cancel, error and where before the program runs.
         Waits only while the ring is full. Raises DeviceError after `stop`.
         """
-        if not self._ident[0]:
-            self._start()
+        self.start()
         while True:
             ticket: int = self._submit(self._table, self.address, entry_address, table_address)
             if ticket >= 0:
                 return ticket
             self._refuse_own_thread()
             self._await(self._table, self.address, self.completed() + 1, _SLICE_NS)
+
+    def start(self) -> None:
+        """Start the dispatcher unless it runs. Raises DeviceError after `stop`."""
+        if not self._ident[0]:
+            self._start()
+
+    def has_room(self, count: int) -> bool:
+        """Whether `count` programs can be submitted without waiting, if nobody else submits."""
+        if count > self._size:
+            raise DeviceError(f"{count} programs at once are more than the queue's {self._size}")
+        return self.issued() + count - self.completed() <= self._size
+
+    def make_room(self, count: int) -> None:
+        """Wait until `count` more programs can be submitted, if nobody else submits."""
+        while not self.has_room(count):
+            self._refuse_own_thread()
+            self._await(self._table, self.address, self.issued() + count - self._size, _SLICE_NS)
+
+    def is_own_thread(self) -> bool:
+        """Whether this is the dispatcher, which a callback runs on."""
+        return bool(words(self._thread.ident)[0] == threading.get_ident())
 
     @property
     def words(self) -> Any:
@@ -110,12 +130,15 @@ class Queue:
         """
         if ticket > self.completed():
             self._wait(ticket, None if timeout_s is None else time.monotonic() + timeout_s)
-        for first, last in self._lost:
-            if first < ticket <= last:
-                raise ForkedDeviceError(
-                    f"work {ticket} was submitted before the fork and belongs to the parent process"
-                )
+        if self.is_lost(ticket):
+            raise ForkedDeviceError(
+                f"work {ticket} was submitted before the fork and belongs to the parent process"
+            )
         return self.completed() >= ticket
+
+    def is_lost(self, ticket: int) -> bool:
+        """Whether a fork happened before `ticket` was finished: it belongs to the parent."""
+        return any(first < ticket <= last for first, last in self._lost)
 
     def _wait(self, ticket: int, until: float | None) -> None:
         if ticket > self.issued():
@@ -210,7 +233,7 @@ class Queue:
 
     def _refuse_own_thread(self) -> None:
         """Raise DeviceError on the dispatcher, which would wait for itself."""
-        if words(self._thread.ident)[0] == threading.get_ident():
+        if self.is_own_thread():
             raise DeviceError(
                 "a callback waits for work queued behind the program that called it; "
                 "return the value from the callback and use it after the program"

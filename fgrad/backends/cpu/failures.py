@@ -1,0 +1,29 @@
+"""The exceptions of programs that did not end well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fgrad.backends.cpu.abi import Error
+from fgrad.errors import CallbackFailedError, CancelledError, DeviceError, OutOfBoundsError
+
+
+def explain(
+    name: str, error: int, where: int, raised: Callable[[], BaseException | None]
+) -> Exception:
+    """The exception for what a program left in its control block.
+
+    name    of the program
+    error   an `abi.Error`, or a number of its own
+    raised  asked for the exception when a Python callback raised one
+    """
+    if error == Error.CANCELLED:
+        return CancelledError(f"{name} was cancelled before it finished")
+    if error == Error.CALLBACK:
+        cause = raised()
+        problem = CallbackFailedError(f"a Python callback inside {name} raised {cause!r}")
+        problem.__cause__ = cause
+        return problem
+    if error == Error.OUT_OF_BOUNDS:
+        return OutOfBoundsError(f"{name} read or wrote out of bounds ({where})")
+    return DeviceError(f"{name} failed with code {error} at {where}")

@@ -1,0 +1,315 @@
+"""A plan, encoded and linked for its devices: running it fills holes and makes one native call.
+
+A launch is made once for a plan. Each run takes a copy of the words that no device reads, fills in
+inputs, outputs, scalars and ticks, notes what is in flight, submits everything up to the next call
+of the host by one call, and returns a Fence for each lane. It never waits, unless a queue is full
+or the host has a function to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fgrad.errors import CallbackFailedError, DeviceError
+from fgrad.hw.command import Command, Role, Signal, Sym, Wait
+from fgrad.hw.flight import Flight, InFlight
+from fgrad.hw.link import Encoded, Instance, Linked, encode_words, join, link
+from fgrad.hw.plan import Batch, HostCall, Lane, Plan
+from fgrad.hw.pool import Lease, Pool
+from fgrad.hw.timeline import Fence, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A command as a device takes it.
+
+    entry   address of the code that carries it out
+    words   what it reads; CONTROL is the address of the words themselves
+    start   the code is given the address of this byte of the words
+    name    for messages
+    memory  holes of the words (ARENA, SCRATCH) that take memory of so many bytes
+    error   what it failed with, asked when it is finished
+    """
+
+    entry: int
+    words: Encoded
+    name: str
+    error: Callable[[Flight], Exception | None]
+    start: int = 0
+    memory: tuple[tuple[Sym, int], ...] = ()
+
+
+class Port(Protocol):
+    """One queue of a device. Ticks of its timeline count what was pushed."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """Where its work has got to."""
+
+    @property
+    def in_flight(self) -> InFlight:
+        """What was pushed and may be running."""
+
+    @property
+    def pool(self) -> Pool:
+        """Memory of its device."""
+
+    @property
+    def address(self) -> int:
+        """By which records and waits name the queue."""
+
+    def encode(self, command: Command) -> Record | None:
+        """The command for this queue; None where the order of the queue does it.
+
+        A Wait names the other queue's address by QUEUE and its lane. Raises DeviceError for what
+        the queue cannot do.
+        """
+
+    def has_room(self, count: int) -> bool:
+        """Whether `count` more can be pushed; asked under the lock."""
+
+    def make_room(self, count: int) -> None:
+        """Wait until they can; called without the lock."""
+
+
+class Machines(Protocol):
+    """Devices whose queues see each other's timelines."""
+
+    lock: AbstractContextManager[object]  # held while ticks are given out
+
+    def port(self, lane: Lane) -> Port:
+        """The queue of a lane. Raises DeviceError if there is none."""
+
+    def push(self, records: int, count: int) -> int:
+        """Submit `count` records (queue, entry, words) at an address; returns how many it took."""
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One copy of a segment's words; `lease` holds all its memory."""
+
+    instance: Instance
+    lease: Lease
+    running: int = 0
+
+
+class _Segment:
+    """Batches that are submitted by one call.
+
+    offsets  tick of each signal (lane, number) after the tick its lane had before the segment
+    """
+
+    def __init__(self, number: int, launch: Launch) -> None:
+        self.number = number
+        self.launch = launch
+        self.records: list[tuple[int, Record]] = []  # lane and record, in the order of pushing
+        self.counts = [0] * len(launch.ports)  # records of each lane
+        self.free: list[_Copy] = []
+        self.linked: Linked | None = None
+
+    def add(self, batch: Batch) -> None:
+        launch = self.launch
+        port = launch.ports[batch.lane]
+        for command in batch.commands:
+            if isinstance(command, Signal):  # the tick of the record before it
+                assert isinstance(command.tick, Sym)
+                where = (self.number, self.counts[batch.lane])
+                launch.signals[batch.lane, command.tick.plus] = where
+                continue
+            record = port.encode(command)
+            if record is not None:
+                self.counts[batch.lane] += 1
+                self.records.append((batch.lane, record))
+
+    def link(self) -> None:
+        """Make one block: the records, then the words of each."""
+        count = len(self.records)
+        rows: list[int | Sym] = []
+        for i, (lane, record) in enumerate(self.records):
+            rows += [Sym(Role.QUEUE, lane), record.entry, Sym(Role.CONTROL, 0, i)]
+        parts = [self._words(i) for i in range(count)]
+        _, starts = join([encode_words([0] * len(rows)), *parts], self.launch.name)
+        for i in range(count):
+            rows[3 * i + 2] = Sym(Role.CONTROL, 0, starts[i + 1] + self.records[i][1].start)
+        whole, _ = join([encode_words(rows), *parts], self.launch.name)
+        self.linked = link(whole, self.launch.queues)
+
+    def _words(self, number: int) -> Encoded:
+        """The words of one record: its memory apart from others', its ticks as this segment's."""
+        encoded = self.records[number][1].words
+        patches = []
+        for patch in encoded.patches:
+            sym = patch.sym
+            if sym.role is Role.TICK:
+                sym = self.launch.tick(sym)
+            elif sym.role in (Role.ARENA, Role.SCRATCH):
+                sym = replace(sym, index=number)
+            patches.append(replace(patch, sym=sym))
+        return replace(encoded, patches=tuple(patches))
+
+    def copy(self) -> _Copy:
+        """A copy of the words that no device reads."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            assert self.linked is not None, "link() was called"
+            lease = Lease(self.launch.ports[0].pool)
+            known: dict[Sym, int] = {}
+            for number, (_, record) in enumerate(self.records):
+                for sym, nbytes in record.memory:
+                    known[replace(sym, index=number)] = lease.take(nbytes)
+            address = lease.take(len(self.linked.data))
+            return _Copy(self.linked.instance(address, known), lease)
+
+
+class Launch:
+    """A plan that can be run.
+
+    functions  those that its calls of the host name; called without arguments
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        machines: Machines,
+        name: str = "launch",
+        functions: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.name = name
+        self.machines = machines
+        self.functions = dict(functions or {})
+        self.ports = [machines.port(lane) for lane in plan.lanes]
+        self.queues = {Sym(Role.QUEUE, i): port.address for i, port in enumerate(self.ports)}
+        self.signals: dict[tuple[int, int], tuple[int, int]] = {}  # -> segment, records before
+        self.steps: list[_Segment | HostCall] = []
+        for step in plan.steps:
+            if isinstance(step, HostCall):
+                if step.command.name not in self.functions:
+                    raise DeviceError(f"{name} calls {step.command.name!r}, which was not given")
+                self.steps.append(step)
+                continue
+            last = self.steps[-1] if self.steps else None
+            if not isinstance(last, _Segment) or last.counts[step.lane]:
+                last = _Segment(len(self.steps), self)
+                self.steps.append(last)
+            last.add(step)
+        for found in self.steps:
+            if isinstance(found, _Segment):
+                found.link()
+
+    def tick(self, sym: Sym) -> Sym:
+        """The tick of a wait, counted from where its lane was before the segment that signals it.
+
+        The index names segment and lane, see `_number`.
+        """
+        segment, plus = self.signals.get((sym.index, sym.plus), (self._first(), 0))
+        return Sym(Role.TICK, segment * len(self.ports) + sym.index, plus)
+
+    def _first(self) -> int:
+        return next(i for i, step in enumerate(self.steps) if isinstance(step, _Segment))
+
+    def __call__(
+        self,
+        inputs: Sequence[int] = (),
+        outputs: Sequence[int] = (),
+        scalars: Sequence[int] = (),
+    ) -> tuple[Fence, ...]:
+        """Run: addresses of inputs and outputs, bits of scalars, by their indices.
+
+        Returns a Fence for each lane, in the order of `plan.lanes`. Raises CallbackFailedError if
+        a function of the host raised: what comes after it is not submitted.
+        """
+        numbers = {Sym(Role.INPUT, i): x for i, x in enumerate(inputs)}
+        numbers |= {Sym(Role.OUTPUT, i): x for i, x in enumerate(outputs)}
+        numbers |= {Sym(Role.SCALAR, i): x for i, x in enumerate(scalars)}
+        for step in self.steps:
+            if isinstance(step, HostCall):
+                self._call_host(step, numbers)
+            else:
+                self._submit(step, numbers)
+        newest: dict[int, int] = {}
+        for step in self.steps:
+            if isinstance(step, _Segment):
+                for lane, count in enumerate(step.counts):
+                    if count:
+                        newest[lane] = numbers[self._base(step.number, lane)] + count
+        return tuple([Fence(p.timeline, newest.get(i, 0)) for i, p in enumerate(self.ports)])
+
+    def _base(self, segment: int, lane: int) -> Sym:
+        return Sym(Role.TICK, segment * len(self.ports) + lane)
+
+    def _submit(self, segment: _Segment, numbers: dict[Sym, int]) -> None:
+        copy = segment.copy()
+        while True:
+            with self.machines.lock:
+                full = [
+                    (port, count)
+                    for port, count in zip(self.ports, segment.counts, strict=True)
+                    if count and not port.has_room(count)
+                ]
+                if not full:
+                    self._push(segment, copy, numbers)
+                    return
+            for port, count in full:
+                port.make_room(count)
+
+    def _push(self, segment: _Segment, copy: _Copy, numbers: dict[Sym, int]) -> None:
+        """Submit; the lock is held, so the ticks that the records will get are known."""
+        newest = [port.timeline.issued() for port in self.ports]
+        for lane, tick in enumerate(newest):
+            numbers[self._base(segment.number, lane)] = tick
+        instance = copy.instance
+        instance.fill([self._number(sym, numbers) for sym in instance.linked.syms])
+
+        def finish() -> None:
+            copy.running -= 1
+            if not copy.running:
+                segment.free.append(copy)
+
+        if not segment.records:
+            segment.free.append(copy)
+            return
+        flights: list[tuple[Port, Flight]] = []
+        copy.running = len(segment.records)
+        try:
+            for lane, record in segment.records:
+                newest[lane] += 1
+                flight = Flight(newest[lane], f"{self.name}: {record.name}", record.error, finish)
+                self.ports[lane].in_flight.begin(flight)
+                flights.append((self.ports[lane], flight))
+            taken = self.machines.push(instance.address, len(flights))
+            assert taken == len(flights), "there was room"
+        except BaseException:  # an interrupt before or after the push: what was pushed stays noted
+            for port, flight in flights:
+                if flight.tick > port.timeline.issued():
+                    port.in_flight.cancel(flight)
+                    copy.running -= 1
+            raise
+
+    def _number(self, sym: Sym, numbers: Mapping[Sym, int]) -> int:
+        number = numbers.get(sym)
+        if number is None:
+            raise DeviceError(f"{self.name} needs a number for {sym}, which was not given")
+        return number
+
+    def _call_host(self, call: HostCall, numbers: Mapping[Sym, int]) -> None:
+        for wait in call.waits:
+            Fence(self.ports[wait.lane].timeline, self._reached(wait, numbers)).wait()
+        try:
+            self.functions[call.command.name]()
+        except Exception as error:
+            raise CallbackFailedError(
+                f"the Python function {call.command.name} called by {self.name} raised {error!r}"
+            ) from error
+
+    def _reached(self, wait: Wait, numbers: Mapping[Sym, int]) -> int:
+        """The tick that a call of the host waits for."""
+        assert isinstance(wait.tick, Sym)
+        if (wait.lane, wait.tick.plus) not in self.signals:
+            return self.ports[wait.lane].timeline.issued()
+        sym = self.tick(wait.tick)
+        return numbers[Sym(Role.TICK, sym.index)] + sym.plus

@@ -1,0 +1,63 @@
+"""Copies between devices: the route, and the commands.
+
+One device, or several whose queues see each other's timelines: the target's queue waits for what
+the source has queued, copies, and the source waits at its end, so that both may hand their memory
+on. Nobody waits on the host. Any other pair of devices with host memory: the host waits for both
+and copies.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from fgrad.hw.command import Block, Copy, Role, Sym
+from fgrad.hw.libc import memmove
+from fgrad.hw.plan import Call, Lane, plan
+from fgrad.hw.submit import Launch
+from fgrad.hw.timeline import Fence, HostTimeline
+
+_DONE = HostTimeline("host")  # of devices without one: their work is done when a call returns
+INLINE_BYTES = 1 << 20  # a shorter copy, about 0.1 ms, is made at once if both devices are idle
+
+
+def copy(target: Any, target_address: int, source: Any, source_address: int, nbytes: int) -> Fence:
+    """Copy `nbytes` from an address of device `source` to one of device `target`.
+
+    Both blocks may be freed into their pools when this returns. The Fence is on the target's
+    timeline; it is done at once where the host made the copy. The ranges must not overlap.
+    """
+    machines = getattr(target, "machines", None)
+    if machines is None or getattr(source, "machines", None) is not machines:
+        source.sync()
+        if target is not source:
+            target.sync()
+        return _copy_now(target, target_address, source_address, nbytes)
+    if not nbytes:
+        return Fence(target.timeline, 0)
+    if nbytes <= INLINE_BYTES and _is_idle(target) and _is_idle(source):
+        return _copy_now(target, target_address, source_address, nbytes)
+    lanes, launch = _launch(machines, target.name, source.name, nbytes)
+    fences = launch(inputs=[source_address], outputs=[target_address])
+    return fences[lanes.index(Lane(target.name))]
+
+
+def _is_idle(device: Any) -> bool:
+    timeline = device.timeline
+    return bool(timeline.completed() == timeline.issued())
+
+
+def _copy_now(target: Any, target_address: int, source_address: int, nbytes: int) -> Fence:
+    if nbytes:
+        memmove(target_address, source_address, nbytes)
+    return Fence(getattr(target, "timeline", _DONE), 0)
+
+
+@lru_cache(maxsize=64)
+def _launch(
+    machines: Any, target: str, source: str, nbytes: int
+) -> tuple[tuple[Lane, ...], Launch]:
+    into = Block(target, Sym(Role.OUTPUT, 0), nbytes)
+    out_of = Block(source, Sym(Role.INPUT, 0), nbytes)
+    found = plan((Call(Lane(target), Copy(into.span(), out_of.span())),))
+    return found.lanes, Launch(found, machines, f"copy of {nbytes} bytes to {target}")
