@@ -16,7 +16,7 @@ from fgrad.lower.contract_build import Form
 from fgrad.lower.emit import I64
 from fgrad.lower.generate import Writer
 from fgrad.lower.index import Expr, scale
-from fgrad.lower.kernel import Call
+from fgrad.lower.kernel import Call, Store
 from fgrad.lower.lanes import VectorBinding
 from fgrad.lower.micro.driver import D
 from fgrad.lower.micro.machine import Element
@@ -199,6 +199,10 @@ def _epilogue(w: Writer, form: Form, name: str) -> str:
     panel = _held_range(part, plan.words[D.PANELS_N], "%j")
     vec = ev.wide.t(wide.llvm)
     node = form.node.dtype
+    # a tail is the end of a loop for the writer, with a number of lanes it knows; ours is known at run
+    # time only, so stores of small elements, which count on it, get a condition of their own
+    inside = ((form.n, 0, size),)
+    small = [replace(s, conds=inside) if _is_small(w, s) else s for s in form.stores]
 
     def row(r: I64) -> None:
         ev.memo.append({})
@@ -220,13 +224,17 @@ def _epilogue(w: Writer, form: Form, name: str) -> str:
                 ev.wide.rounded(_narrowed(part, x, wide, node), node),
                 part.width,
             )
-            part.run(form.stores)
+            part.run(form.stores if ev.tail is None else small)
         ev.open = None
         ev.tail = None
         ev.memo.pop()
 
     _each(part, 0, "%rows", row)
     return _finish(w, part, name)
+
+
+def _is_small(w: Writer, s: Store) -> bool:
+    return w.kernel.buffers[s.buffer].dtype.itemsize < 4
 
 
 def _held_range(part: Writer, size: int, register: I64) -> Expr:
