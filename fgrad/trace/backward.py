@@ -8,9 +8,10 @@ from typing import NamedTuple
 from fgrad.trace.interpret import TUPLES, marked, memo, split, transpose
 from fgrad.trace.maybe import Maybe, pick, present
 from fgrad.trace.products import addends, holds_product, is_outer
-from fgrad.trace.strong import Cotangent, Singular, either, mask_of_source
+from fgrad.trace.singular import Singular
+from fgrad.trace.strong import Cotangent, either, mask_of_source
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import const, is_const, scalar_of, where
+from fgrad.uop.build import const, where
 from fgrad.uop.node import UOp, open_param, toposort, uop
 from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Program, close
@@ -119,11 +120,7 @@ def _multiplies_singular(u: UOp, linear: set[UOp], asks: Singular) -> bool:
     if u.op is Op.MUL:
         x, y = u.src
         return (x in linear or y in linear) and asks(y if x in linear else x)
-    return (
-        u.op is Op.DIV
-        and u.src[0] in linear
-        and not (is_const(u.src[1]) and scalar_of(u.src[1]) != 0)
-    )
+    return u.op is Op.DIV and u.src[0] in linear and asks.divides(u.src[1])
 
 
 def _asks_for_masks(u: UOp, linear: set[UOp], asks: Singular) -> bool:

@@ -32,7 +32,8 @@ from fgrad.trace.interpret import (
 )
 from fgrad.trace.maybe import Maybe, deal, merge, pick, present
 from fgrad.trace.residuals import linear_reads
-from fgrad.trace.strong import Cotangent, Singular
+from fgrad.trace.singular import Singular
+from fgrad.trace.strong import Cotangent
 from fgrad.trace.widen import Batching, align, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval

@@ -13,7 +13,8 @@ from itertools import count
 from fgrad.trace.backward import ABSENT, MASKED, PLAIN, kind_of, needs_masks, transpose_program
 from fgrad.trace.interpret import transpose
 from fgrad.trace.maybe import pick
-from fgrad.trace.strong import Cotangent, Singular
+from fgrad.trace.singular import Singular
+from fgrad.trace.strong import Cotangent
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import add, const, zeros_like
 from fgrad.uop.node import UOp, open_param, toposort, uop

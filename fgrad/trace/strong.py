@@ -21,29 +21,15 @@ from fgrad.uop.build import (
     is_const,
     not_,
     or_,
+    pad,
     reduce_,
     reshape,
-    scalar_of,
     update,
 )
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import Program
 
 Cotangent = tuple[UOp, Maybe]  # value, mask
-
-# infinite or NaN for some finite operand
-SINGULAR = frozenset((
-    Op.DIV, Op.SQRT, Op.RSQRT, Op.CBRT, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG10,
-    Op.LOG1P, Op.TAN, Op.ASIN, Op.ACOS, Op.SINH, Op.COSH, Op.ACOSH, Op.ATANH, Op.ERF_INV, Op.LGAMMA,
-    Op.DIGAMMA, Op.MOD, Op.POW,
-))  # fmt: skip
-_PASSES = frozenset((
-    Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.CAST,
-    Op.NEG, Op.ABS, Op.ADD, Op.MUL, Op.REAL, Op.IMAG, Op.COMPLEX, Op.REDUCE, Op.PREFIX, Op.GATHER,
-    Op.AFTER, Op.COPY, Op.MAX, Op.MIN,
-))  # fmt: skip
-_LOOK = 48  # nodes looked at before a factor counts as singular
 
 
 def either(a: Maybe, b: Maybe) -> Maybe:
@@ -52,53 +38,6 @@ def either(a: Maybe, b: Maybe) -> Maybe:
 
 def both(a: Maybe, b: Maybe) -> Maybe:
     return b if a is None else a if b is None or a is b else and_(a, b)
-
-
-class Singular:
-    """Asks of a node whether it can be infinite or NaN for finite inputs.
-
-    `params` are known to be.
-    """
-
-    def __init__(self, params: Sequence[UOp] = ()) -> None:
-        self.known: dict[UOp, bool] = dict.fromkeys(params, True)
-
-    def __call__(self, r: UOp) -> bool:
-        found = self.known.get(r)
-        if found is None:
-            found = self.known[r] = self._search(r)
-        return found
-
-    def _search(self, r: UOp) -> bool:
-        seen: set[UOp] = set()
-        stack = [r]
-        while stack:
-            q = stack.pop()
-            if q in seen or self.known.get(q) is False:
-                continue
-            if self.known.get(q) or len(seen) > _LOOK:
-                return True
-            seen.add(q)
-            if q.op is Op.DIV and is_const(q.src[1]) and scalar_of(q.src[1]) != 0:
-                stack.append(q.src[0])
-            elif q.op in SINGULAR:
-                return True
-            elif q.op in _PASSES:
-                stack.extend([s for s in q.src if s.dtype is q.dtype or q.op is not Op.GATHER])
-            elif q.op is Op.GET and self._loop(q):
-                return True
-        return False
-
-    def _loop(self, q: UOp) -> bool:
-        """A result of a call: look into its program; what it was given is taken as finite."""
-        arg = q.src[0].arg
-        bodies: tuple[Program, ...] = ()
-        if q.src[0].op in (Op.SCAN, Op.WHILE, Op.CALL):
-            bodies = (arg.body,)
-        elif q.src[0].op is Op.COND:
-            bodies = arg.branches
-        inner = Singular()
-        return any(inner(b.outs[q.arg]) for b in bodies)
 
 
 def tail(gate: UOp, like: UOp) -> UOp:
@@ -132,7 +71,7 @@ def mask_of_source(transpose: Rules, u: UOp, j: int, m: Maybe, linear: Sequence[
     if op is Op.WHERE:
         return both(m, u.src[0] if j == 1 else not_(u.src[0]))
     if op is Op.EXPAND:
-        return None if m is None else reduce_(m, [a for a, _ in u.arg], Op.OR)
+        return None if m is None else _any(m, tuple([a for a, _ in u.arg]))
     if op is Op.SHRINK:
         moved: Maybe = transpose[op](u, everywhere(u) if m is None else m, linear)[0]
         return moved
@@ -162,3 +101,12 @@ def _of_update(transpose: Rules, u: UOp, j: int, m: Maybe) -> Maybe:
         value: Maybe = transpose[Op.UPDATE](u, everywhere(u) if m is None else m, (False, True))[1]
         return value
     return None
+
+
+def _any(m: UOp, axes: tuple[int, ...]) -> Maybe:
+    """Where some element over `axes` may be other than zero: everywhere, if a part was cut out."""
+    if m.op is Op.PAD and is_const(m.src[0]) and m.src[0].size:
+        widths = [w for i, w in enumerate(m.arg) if i not in axes]
+        left = tuple([n for i, n in enumerate(m.src[0].shape) if i not in axes])
+        return pad(const(True, dt.bool_, left), widths) if any(map(any, widths)) else None
+    return reduce_(m, axes, Op.OR)

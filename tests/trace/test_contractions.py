@@ -304,6 +304,19 @@ def test_many_readers_of_one_value_take_linear_time() -> None:
     assert time.process_time() - start < 20
 
 
+def test_signs_of_deep_values_are_found_quickly() -> None:
+    def f(x: UOp) -> UOp:
+        y = b.mul(x, x)
+        for _ in range(60):
+            y = b.add(y, b.maximum(y, b.add(y, y)))
+            y = b.mul(y, 0.25)
+        return b.sqrt(b.where(b.lt(x, 1.0), b.log(y), y))
+
+    start = time.process_time()
+    grads(stage(f, np.ones(3)))
+    assert time.process_time() - start < 5
+
+
 def test_programs_are_the_same_when_made_again() -> None:
     """Equal input, identical output: caches and disk keys rely on it."""
     first = grads(chain(400))

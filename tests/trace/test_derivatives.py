@@ -11,11 +11,12 @@ import pytest
 
 from fgrad.trace.batch import batch
 from fgrad.trace.interpret import batching, jvp, split_rules, transpose
+from fgrad.trace.vjp import vjp
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import gets
+from fgrad.uop.program import Program, gets
 from tests.trace.calculus import F, check, einsum, grads, run, stage, tangents, total
 
 Rng = np.random.Generator
@@ -467,6 +468,32 @@ STRONG: dict[str, tuple[Callable[[UOp], UOp], Any, Any]] = {
 def test_strong_zeros(name: str) -> None:
     f, x, want = STRONG[name]
     np.testing.assert_allclose(slope(f, x), want)
+
+
+def selections(program: Program) -> int:
+    return sum(u.op is Op.WHERE or u.op is Op.REDUCE and u.arg[0] is Op.OR for u in program.nodes)
+
+
+def test_masks_cost_nothing_where_all_is_finite(rng: Rng) -> None:
+    """Layer norm, softmax and cross entropy below relu and gather: no selects but their own."""
+
+    def rows(x: UOp) -> UOp:
+        return b.reshape(x, (*x.shape, 1))
+
+    def f(x: UOp, w: UOp, i: UOp) -> UOp:
+        c = b.sub(x, rows(b.mul(b.reduce_(x, [1]), 1 / 4)))
+        x = b.mul(c, b.rsqrt(b.add(rows(b.mul(b.reduce_(b.mul(c, c), [1]), 1 / 4)), 1e-5)))
+        x = b.maximum(einsum("ij,jk->ik", x, w), 0)
+        e = b.exp(b.sub(x, rows(b.reduce_(x, [1], Op.MAX))))
+        x = b.maximum(b.sub(b.div(e, rows(b.reduce_(e, [1]))), 0.1), 0)
+        m = rows(b.reduce_(x, [1], Op.MAX))
+        lse = b.add(m, rows(b.log(b.reduce_(b.exp(b.sub(x, m)), [1]))))
+        return total(b.gather(b.sub(x, b.broadcast_to(lse, x.shape)), i, 1))
+
+    values = rng.uniform(1, 2, (3, 4)), rng.uniform(0.5, 2, (4, 5)), np.array([0, 4, 2])
+    check(f, *values, rng=rng, order=1, mapped=False)
+    pulled = vjp(stage(f, *values), (0, 1), (True,))
+    assert selections(pulled) == 2 + 2  # relu twice; ties of the two maxima
 
 
 def test_second_derivative_at_an_accidental_zero_of_the_cotangent() -> None:
