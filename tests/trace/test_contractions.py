@@ -283,7 +283,7 @@ def test_long_chains_take_linear_time() -> None:
         batch(program, (True, False), 3)
         return time.process_time() - start
 
-    small, large = seconds(4_000), seconds(40_000)
+    small, large = seconds(2_000), seconds(20_000)
     assert large < 25 * small + 1
     assert large < 40
 
@@ -293,7 +293,7 @@ def test_many_readers_of_one_value_take_linear_time() -> None:
 
     def f(x: UOp, w: UOp) -> UOp:
         s = b.const(0.0, F, (2, 2))
-        for k in range(1000):
+        for k in range(500):
             s = b.add(s, dot(b.mul(x, float(k)), w))
         return total(s)
 
