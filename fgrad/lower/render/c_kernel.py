@@ -108,9 +108,7 @@ class CKernel(Walk[str]):
                 case Store():
                     self._store(s)
                 case Keep():
-                    x = self.ops.to_memory(self.value(s.node, s.index), s.node.dtype)
-                    self._do(f"s{s.scratch}[{self.number(s.address)}] = {x};")
-                    self.kept[s.node] = s
+                    self._keep(s)
                 case Call():
                     self._do(f"/* {s.name} */")
                     self._body(s.body)
@@ -139,6 +137,19 @@ class CKernel(Walk[str]):
         if mask is not None:
             self.indent -= 1
             self._do("}")
+
+    def _keep(self, s: Keep) -> None:
+        dtype = s.node.dtype
+        x = self.value(s.node, s.index)
+        at = f"s{s.scratch}[{self.number(s.address)}]"
+        if s.combine is not None:  # with what earlier pieces of a reduction left there
+            wide = accumulator(dtype)
+            start = literal(start_of(s.combine, wide)[()], wide)
+            there = self.ops.from_memory(at, dtype)
+            old = self._local(c_type(wide), f"{self.number(s.piece)} == 0 ? {start} : ({there})")
+            x = self._local(c_type(wide), self.ops.combine(s.combine, wide, [x, old]))
+        self._do(f"{at} = {self.ops.to_memory(x, dtype)};")
+        self.kept[s.node] = s
 
     def _store(self, s: Store) -> None:
         dtype = s.value.dtype

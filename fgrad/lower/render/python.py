@@ -30,11 +30,12 @@ from fgrad.lower.kernel import (
     Store,
 )
 from fgrad.lower.render.elements import MODE_OP, apply, start_of, ufunc
+from fgrad.lower.render.tasks import Touched
 from fgrad.lower.render.together import Together
 from fgrad.lower.render.walk import Conds, Views, Walk
 from fgrad.uop.dtype import SMALL_FLOATS, DType, accumulator
 from fgrad.uop.node import UOp, const_value
-from fgrad.uop.op import Mode
+from fgrad.uop.op import Mode, Op
 
 Array = npt.NDArray[Any]
 
@@ -130,6 +131,8 @@ class _Run(Walk[Array]):
         self.position: dict[int, Array] = {}
         self.values: dict[Acc, Array] = {}
         self.outside: dict[Acc, int] = {}  # how many axes were open when the accumulator started
+        self.task: int | None = None  # the range whose positions are shared out among workers
+        self.touched: dict[int, Touched] = {}
 
     def _new_scratch(self) -> None:
         self.scratch = [
@@ -157,6 +160,8 @@ class _Run(Walk[Array]):
                     self._sort(s)
 
     def _loop(self, s: Loop) -> None:
+        if s in self.together.shared:
+            self._start_tasks(s)
         chunk = self.together.chunk[s]
         starts = range(0, s.size, chunk)
         before = dict(self.kept)
@@ -178,6 +183,19 @@ class _Run(Walk[Array]):
             if chunk > 1:
                 self.axes.pop()
             del self.position[s.range]
+
+    def _start_tasks(self, s: Loop) -> None:
+        """From here on, watch the buffers of which addresses do not tell whose elements are."""
+        self.task = s.range
+        watched = {number: None for _, number in self.together.shared[s]}
+        for i, first in enumerate(self.together.same):
+            if first in watched:
+                space = self.buffers[i]
+                size = len(space.elements)
+                if first == i:
+                    self.touched[i] = Touched(self.kernel.name, space.name, size)
+                else:
+                    self.touched[i] = self.touched[first]
 
     def _reduction(self, s: Reduction) -> None:
         for acc in s.accs:
@@ -210,12 +228,25 @@ class _Run(Walk[Array]):
     def _keep(self, s: Keep) -> None:
         space = self.scratch[s.scratch]
         _same_type(space, s.node.dtype, self.kernel.name)
+        self.kept.pop(s.node, None)
         x = self.value(s.node, s.index)
+        if s.combine is not None:
+            x = self._with_pieces(s, s.combine, x)
         at, x, _ = self._targets(space, s.address, x, ())
         space.elements[at] = x
         assert space.defined is not None
         space.defined[at] = True
         self.kept[s.node] = s
+
+    def _with_pieces(self, s: Keep, op: Op, x: Array) -> Array:
+        """What earlier pieces of a reduction left in scratch, and this one."""
+        dtype = accumulator(s.node.dtype)
+        old = start_of(op, dtype)
+        if (self.number(s.piece) != 0).all():
+            old = self.kept_element(s, ()).astype(dtype.np)
+        elif (self.number(s.piece) != 0).any():
+            raise SpecError(f"kernel {self.kernel.name} combines the pieces of a sum out of order")
+        return np.asarray(ufunc(op, dtype)(x.astype(dtype.np), old)).astype(s.node.dtype.np)
 
     def _store(self, s: Store) -> None:
         space = self.buffers[s.buffer]
@@ -226,7 +257,9 @@ class _Run(Walk[Array]):
         _same_type(space, s.value.dtype, self.kernel.name)
         x = self.value(s.value, s.index, s.conds)
         gate = None if s.gate is None else self.value(s.gate, s.gate_index, s.conds)
-        at, x, unique = self._targets(space, s.address, x, s.conds, gate, s.mode is Mode.SET)
+        at, x, unique = self._targets(
+            space, s.address, x, s.conds, gate, s.mode is Mode.SET, s.buffer
+        )
         if s.mode is Mode.SET:
             space.elements[at] = x
         else:
@@ -236,7 +269,7 @@ class _Run(Walk[Array]):
 
     def _targets(
         self, space: _Space, address: Expr, x: Array, conds: Conds, gate: Array | None = None,
-        last_wins: bool = True,
+        last_wins: bool = True, buffer: int = -1,
     ) -> tuple[Array, Array, bool]:  # fmt: skip
         """-> (places to write, what, whether they all differ), in the order of the loops."""
         mask = self.mask(conds)
@@ -253,6 +286,9 @@ class _Run(Walk[Array]):
             wanted = np.broadcast_to(mask, whole).ravel()
             at, x = at[wanted], x[wanted]
         self._check(space, at, None, "writes")
+        if buffer in self.touched and self.task in self.position:
+            task = np.broadcast_to(self.position[self.task], whole).ravel()
+            self.touched[buffer].write(at, task if mask is None else task[wanted])
         ranges = tuple([t for t, _ in self.axes])
         unique = self.injective.get((address, ranges))
         if unique is None:
@@ -346,7 +382,15 @@ class _Run(Walk[Array]):
         _same_type(space, u.dtype, self.kernel.name)
         mask = self.mask(conds)
         at = self.number(address, conds)
+        if not self.kernel.buffers[buffer].read:
+            raise BadAccessError(
+                f"kernel {self.kernel.name} reads {space.name}, which it only writes"
+            )
         self._check(space, at, mask, "reads")
+        if buffer in self.touched and self.task in self.position:
+            parts = [at, self.position[self.task], True if mask is None else mask]
+            every, task, wanted = np.broadcast_arrays(*parts)
+            self.touched[buffer].read(every[wanted], task[wanted])
         if mask is None:
             return np.asarray(space.elements[at])
         if not len(space.elements):

@@ -12,7 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 
 from fgrad.lower.index import Expr, Index
-from fgrad.lower.kernel import Acc, Call, Fold, Keep, Kernel, Loop, Reduction, Sort, Stmt, Store
+from fgrad.lower.kernel import (
+    Acc,
+    Call,
+    Fold,
+    Keep,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Sort,
+    Stmt,
+    Store,
+)
 from fgrad.lower.render.walk import Views, nodes_read, values_in
 from fgrad.uop.node import UOp
 
@@ -43,6 +55,7 @@ class Together:
         self._accs = {a.node: a for s in kernel.walk() if isinstance(s, Reduction) for a in s.accs}
         self._read: dict[int, tuple[set[Access], set[Acc]]] = {}
         self._plan(kernel.body, 0)
+        self.shared = {s: self._shared(s) for s in kernel.body if self.is_task(s)}
 
     def _plan(self, body: Sequence[Stmt], depth: int) -> int:
         """Positions that the loops in `body` run at once, at most."""
@@ -57,6 +70,29 @@ class Together:
             elif isinstance(s, Reduction | Call):
                 most = max(most, self._plan(s.body, depth))
         return most
+
+    def is_task(self, s: Stmt) -> bool:
+        """Whether the positions of `s` are shared out among workers."""
+        if not isinstance(s, Loop):
+            return False
+        return s.kind is LoopKind.TASK or (self.kernel.tasks > 1 and self.kernel.body == (s,))
+
+    def _shared(self, loop: Stmt) -> frozenset[Memory]:
+        """Buffers that the body writes, and of which addresses do not tell that each position has
+        elements of its own.
+        """
+        assert isinstance(loop, Loop)
+        inside = list(_all(loop.body))
+        ranges = {loop.range, *[s.range for s in inside if isinstance(s, Loop)]}
+        writes = [w for s in inside for w in self._writes(s) if w[0][0] == "buffer"]
+        reads = {r for s in inside for r in self._reads(s)[0]}
+        out = set()
+        for memory in {m for m, _ in writes}:
+            used = {e for m, e in writes if m == memory} | {e for m, e in reads if m == memory}
+            e = next(iter(used))
+            if len(used) > 1 or not self.is_injective(e, ranges, loop.range):
+                out.add(memory)
+        return frozenset(out)
 
     def _may(self, loop: Loop) -> bool:
         inside = list(_all(loop.body))
@@ -82,15 +118,16 @@ class Together:
         own.
         """
         for memory in dict.fromkeys([m for m, _ in writes]):
-            written = list(dict.fromkeys([e for m, e in writes if m == memory]))
+            every = [e for m, e in writes if m == memory]
+            written = list(dict.fromkeys(every))
             read = {e for m, e in reads if m == memory}
-            if len(written) == 1 and not read:
+            if len(every) == 1 and not read:
                 continue  # the last of several writes to one place wins, as in order
             if len(written) > 1 and not _apart(written):
                 return False
             if not read <= set(written) or (read and len(written) > 1):
                 return False
-            if read and not self.is_injective(written[0], ranges, loop.range):
+            if len(written) == 1 and not self.is_injective(written[0], ranges, loop.range):
                 return False
         return True
 
@@ -124,6 +161,8 @@ class Together:
             return known
         accesses: set[Access] = set()
         accs: set[Acc] = set()
+        if isinstance(s, Keep) and s.combine is not None:
+            accesses |= set(self._writes(s))
         for root, index in self._roots(s):
             for u, at in nodes_read(self.kernel, self.views, root, index):
                 acc = self._accs.get(u)

@@ -261,3 +261,37 @@ def test_buffers_that_overlap_in_part_are_refused() -> None:
     memory = np.zeros(6, np.float32)
     with pytest.raises(BadAccessError, match="buffers 0 and 1 overlap in part"):
         PythonKernel(elementwise(b.exp(x), [x])).run([memory[:4], memory[2:]])
+
+
+def test_tasks_that_write_one_element_are_found() -> None:
+    """out[i // 2] = x[i], a task for each i."""
+    ranges = Ranges()
+    x = param(0, dt.float32, 6)
+    (r,) = ranges.ranges((6,))
+    store = Store(1, ranges.div(r, 2), x, (r,))
+    k = kernel(ranges, [x], [param(1, dt.float32, 3)], nest((r,), (6,), store, kind=LoopKind.TASK))
+    with pytest.raises(BadAccessError, match=r"task \d writes element \d of buffer 1, which task \d w"):
+        run(k, np.zeros(6, np.float32))
+    k.body = nest((r,), (6,), store)
+    np.testing.assert_array_equal(run(k, np.arange(6, dtype=np.float32))[1], [1, 3, 5])
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_tasks_that_read_what_others_write_are_found(by: int) -> None:
+    """x[i] = x[i + by] in place, a task for each i."""
+    ranges = Ranges()
+    x = param(0, dt.float32, 6)
+    (r,) = ranges.ranges((4,))
+    store = Store(1, (1, r[1]), x, ((1 + by, r[1]),))
+    k = kernel(ranges, [x], [x], nest((r,), (4,), store, kind=LoopKind.TASK))
+    memory = np.zeros(6, np.float32)
+    with pytest.raises(BadAccessError, match="tasks run in any order and at the same time"):
+        PythonKernel(k).run([memory, memory])
+    PythonKernel(k).run([memory, memory.copy()])
+
+
+def test_a_load_from_a_buffer_that_is_only_written_is_refused() -> None:
+    k = elementwise(param(0, dt.float32, 4), [param(0, dt.float32, 4)])
+    k.buffers = (k.buffers[1], k.buffers[1])
+    with pytest.raises(BadAccessError, match="reads buffer 0, which it only writes"):
+        run(k, np.zeros(4, np.float32))
