@@ -386,6 +386,7 @@ class Writer:
             x = ev.value(s.node, s.index)
             if s.combine is not None:
                 x = self._with_pieces(s, s.combine, pointer, x)
+                ev.memo[-1][s.node, s.index, (), ev.instance] = x
             self._write(pointer, dtype, s.address, x, (), False)
         ev.kept[s.node] = (pointer, dtype, s.address)
 

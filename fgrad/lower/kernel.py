@@ -120,7 +120,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keep:
-    """scratch[address] = node[index]; from the next loop on, `node` at `index` is read from there.
+    """scratch[address] = node[index]; from then on, `node` at `index` is read from there.
 
     With `combine` an op (of a reduction in pieces): scratch[address].op(node[index]), unless `piece` is 0.
     """

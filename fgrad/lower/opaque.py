@@ -5,17 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from fgrad.lower.cost import tasks_for, work_ns
+from fgrad.lower.cost import STREAM_BYTES, tasks_for, work_ns
 from fgrad.lower.graph import leaves
 from fgrad.lower.index import Cond, Expr, Index, Ranges, add, constant, scale
-from fgrad.lower.kernel import Acc, Buffer, Fold, Kernel, Loop, LoopKind, Reduction, Stmt, Store
+from fgrad.lower.kernel import (
+    Acc,
+    Buffer,
+    Fold,
+    Keep,
+    Kernel,
+    Loop,
+    LoopKind,
+    Reduction,
+    Scratch,
+    Stmt,
+    Store,
+)
 from fgrad.lower.limits import Limits
-from fgrad.lower.rows import Built
+from fgrad.lower.rows import MANY_COLUMNS, Built, divisor_near
 from fgrad.lower.width import choose_width
+from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode
 from fgrad.uop.program import Update
 
+RUNNING = 2048  # columns whose running values one task holds: long rows keep memory streaming
 COLUMNS = 512  # of the rest axes that one task of an indexed update writes
 _WIDE = 1 << 63
 IsLeaf = Callable[[UOp], bool]
@@ -31,6 +45,7 @@ class Sketch:
         self.nodes, computed = _below(roots, is_leaf)
         self.loads = {u: i for i, u in enumerate(self.nodes)}
         self.width = choose_width(limits, computed)
+        self.scratch: tuple[Scratch, ...] = ()
         self.buffers = [Buffer(u.dtype, u.size, True, False) for u in self.nodes]
 
     def target(self, u: UOp, read: bool = False) -> int:
@@ -53,7 +68,7 @@ class Sketch:
         if tasks_over > 1:
             tasks = -(-tasks_over // -(-tasks_over // tasks))
         kernel = Kernel(
-            self.name, self.ranges, tuple(self.buffers), self.loads, tuple(body), (), tasks,
+            self.name, self.ranges, tuple(self.buffers), self.loads, tuple(body), self.scratch, tasks,
             flops=elements, bytes=moved, work_ns=work, width=self.width,
         )  # fmt: skip
         return Built(kernel, (*self.nodes, *targets))
@@ -105,12 +120,15 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
         index[axis] = add(constant(u.shape[axis] - 1), axes[axis], -1)
     at: Index = tuple(index)
     acc = Acc(u, op)
+    others = [i for i in range(u.ndim) if i != axis and u.shape[i] != 1]
+    if others and others[-1] > axis and accumulator(u.dtype) is u.dtype:
+        if u.shape[others[-1]] >= MANY_COLUMNS and u.shape[axis] > 1:
+            return _prefix_rows(sketch, u, acc, at, axes, out)
     store = Store(out, ranges.address(at, u.shape), u, at)
     body: tuple[Stmt, ...] = sketch.loop(
         axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store)
     )
     body = (Reduction((acc,), body),)
-    others = [i for i in range(u.ndim) if i != axis and u.shape[i] != 1]
     if others and others[-1] > axis:
         i = others.pop()
         body = sketch.loop(axes[i], u.shape[i], LoopKind.VEC, body, 2)
@@ -121,6 +139,35 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
             axes[i], u.shape[i], LoopKind.TASK if i == others[0] else LoopKind.SEQ, body
         )
     return sketch.finish(body, u.size, u.shape[others[0]] if others else 1, (u,))
+
+
+def _prefix_rows(
+    sketch: Sketch, u: UOp, acc: Acc, at: Index, axes: Sequence[Expr], out: int
+) -> Built:
+    """Row after row for a block of columns, whose running values are in scratch."""
+    ranges, axis = sketch.ranges, u.arg[1]
+    lane = max(i for i in range(u.ndim) if i != axis and u.shape[i] != 1)
+    n = u.shape[lane]
+    width = divisor_near(n, RUNNING)
+    width = width if width >= MANY_COLUMNS else n
+    block, column = ranges.range(n // width), ranges.range(width)
+    moved = {axes[lane][1][0][0]: add(scale(block, width), column)}
+    at = tuple([ranges.substitute(e, moved) for e in at])
+    row, rows = axes[axis], u.shape[axis]
+    fold = Fold(acc, u.src[0], at)
+    keep = Keep(0, column, u, at, u.arg[0], row)
+    streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and width % sketch.width == 0
+    store = Store(out, ranges.address(at, u.shape), u, at, streaming=streaming)
+    body = sketch.loop(
+        column, width, LoopKind.VEC, (Reduction((acc,), (fold,)), keep, store), 4
+    )
+    body = sketch.loop(row, rows, LoopKind.SEQ, body)
+    outer = [(axes[i], u.shape[i]) for i in range(u.ndim) if i not in (axis, lane)]
+    loops = [(e, size) for e, size in [*outer, (block, n // width)] if e[1]]
+    for k, (e, size) in reversed(list(enumerate(loops))):
+        body = sketch.loop(e, size, LoopKind.TASK if k == 0 else LoopKind.SEQ, body)
+    sketch.scratch = (Scratch(u.dtype, width),)
+    return sketch.finish(body, u.size, loops[0][1] if loops else 1, (u,))
 
 
 def build_update(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> tuple[Built, bool]:

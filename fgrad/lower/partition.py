@@ -104,6 +104,7 @@ class _Partitioner:
         ]  # fmt: skip
         self.edges: dict[UOp, list[Edge]] = {}
         self.readers: dict[UOp, list[UOp]] = {}
+        self._known: dict[UOp, list[Edge]] = {}
         self.of: dict[UOp, Cluster] = {}
         self.stage: dict[UOp, int] = {}
         self.cone: dict[UOp, tuple[int, int]] = {}  # floating: (cost, nodes)
@@ -113,9 +114,11 @@ class _Partitioner:
 
     # ---- edges
     def find_contractions(self) -> None:
+        if not any(u.op is Op.REDUCE and u.arg[0] is Op.ADD for u in self.nodes):
+            return
         count: dict[UOp, int] = {}
         for u in self.nodes:
-            for p in {e.node for s in u.src for e in edges(s)}:
+            for p in {e.node for s in u.src for e in self._edges_of(s)}:
                 count[p] = count.get(p, 0) + 1
 
         def private(x: UOp) -> bool:
@@ -128,6 +131,12 @@ class _Partitioner:
                     self.contractions[u] = c
                     self.absorbed.update(c.inside)
         self.nodes = [u for u in self.nodes if u not in self.absorbed]
+
+    def _edges_of(self, operand: UOp) -> list[Edge]:
+        found = self._known.get(operand)
+        if found is None:
+            found = self._known[operand] = edges(operand)
+        return found
 
     def find_edges(self) -> None:
         for u in self.nodes:
@@ -145,7 +154,7 @@ class _Partitioner:
                         found.append(Edge(p, Way.REPEATED))
                 sources = [s for s in u.src if s not in opaque_operands(u)]
             for s in sources:
-                for e in edges(s) if s is not u else _copied(u):
+                for e in self._edges_of(s) if s is not u else _copied(u):
                     if e.node.op in (Op.CONST, Op.IOTA):
                         continue
                     producer = self._producer(e.node)

@@ -250,16 +250,16 @@ class _Rows:
         if any(self.is_full(u) for u in self.stores) or self.dims[self.vector] < MANY_COLUMNS:
             return False
         n = self.dims[long[0]]
-        return n >= 4 * PIECE and _near(n, PIECE) > 1
+        return n >= 4 * PIECE and divisor_near(n, PIECE) > 1
 
     def _columns(self) -> tuple[list[Stmt], int]:
         """For a block of columns: some rows are added up in registers, their sums in scratch."""
         r, lane = self.ranges, self.vector
         long = [i for i, reduced in enumerate(self.is_reduced) if reduced]
         first = long[0]
-        size = _near(self.dims[first], PIECE)
+        size = divisor_near(self.dims[first], PIECE)
         width = (
-            _near(self.dims[lane], COLUMNS) if self.dims[lane] > 2 * COLUMNS else self.dims[lane]
+            divisor_near(self.dims[lane], COLUMNS) if self.dims[lane] > 2 * COLUMNS else self.dims[lane]
         )
         width = self.dims[lane] if width < COLUMNS // 4 else width
         blocks, columns = self.dims[lane] // width, width
@@ -474,7 +474,7 @@ class _Rows:
         return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)
 
 
-def _near(n: int, wanted: int) -> int:
+def divisor_near(n: int, wanted: int) -> int:
     """The largest divisor of n up to `wanted`."""
     return max([d for d in range(1, wanted + 1) if n % d == 0])
 

@@ -94,7 +94,9 @@ def test_reductions(dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...])
 
 
 @pytest.mark.parametrize("dtype", [d for d in dt.ALL if not d.is_complex], ids=str)
-@pytest.mark.parametrize("shape,axis", [((40,), 0), ((33, 20), 0), ((5, 17), 1), ((3, 6, 40), 1)])
+@pytest.mark.parametrize(
+    "shape,axis", [((40,), 0), ((33, 20), 0), ((5, 17), 1), ((3, 6, 40), 1), ((2, 9, 130), 1)]
+)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_prefixes(dtype: DType, shape: tuple[int, ...], axis: int, reverse: bool) -> None:
     x = sample(RNG, dtype, shape)
