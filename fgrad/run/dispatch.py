@@ -123,9 +123,13 @@ class Dispatcher:
 
     make     given static values, the Python function to trace; called on a miss only
     name     for error messages and kernels
+    talks    whether it logs why it compiles again
     """
 
-    def __init__(self, make: Callable[[Any], Callable[..., Any]], name: str, limit: int = 4096) -> None:
+    def __init__(
+        self, make: Callable[[Any], Callable[..., Any]], name: str, limit: int = 4096, talks: bool = True
+    ) -> None:
+        self.talks = talks
         self.make = make
         self.name = name
         self.limit = limit
@@ -177,7 +181,8 @@ class Dispatcher:
 
     def _explain(self, kinds: tuple[Any, ...]) -> None:
         """Say why a function is compiled again, where that was asked for or has happened often."""
-        if not self.entries or not ("recompiles" in config.show or self.compilations == TALKATIVE_AFTER):
+        often = self.talks and self.compilations == TALKATIVE_AFTER
+        if not self.entries or not ("recompiles" in config.show or often):
             return
         last = next(reversed(self.entries))[1]
         changes = [

@@ -68,7 +68,7 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
             run.__name__ = body.__name__
             return run
 
-        dispatcher = Dispatcher(make, body.__name__)
+        dispatcher = Dispatcher(make, body.__name__, talks=False)
         shortcuts = Shortcuts(body.__name__)
         known = shortcuts.known
         fixed_at = tuple([n in static_names for n in names]) if not variadic else ()
