@@ -15,6 +15,7 @@ from fgrad.hw.command import Command, Exec, Role, Sym
 from fgrad.hw.device import get_device
 from fgrad.hw.flight import Flight, InFlight
 from fgrad.hw.libc import as_function
+from fgrad.hw.link import bake
 from fgrad.hw.plan import Lane
 from fgrad.hw.pool import Pool
 from fgrad.hw.submit import Port, Record
@@ -91,6 +92,7 @@ class CpuPort:
         memory: tuple[tuple[Sym, int], ...] = ()
         if isinstance(command, Exec):
             loaded = self.programs[command.program]
+            words = bake(words, {Sym(Role.HANDLE): 0})  # a program that calls Python has an owner
             memory = (
                 (Sym(Role.ARENA), loaded.arena_bytes),
                 (Sym(Role.SCRATCH), loaded.scratch_bytes),
