@@ -199,8 +199,8 @@ def _epilogue(w: Writer, form: Form, name: str) -> str:
     panel = _held_range(part, plan.words[D.PANELS_N], "%j")
     vec = ev.wide.t(wide.llvm)
     node = form.node.dtype
-    # a tail is the end of a loop for the writer, with a number of lanes it knows; ours is known at run
-    # time only, so stores of small elements, which count on it, get a condition of their own
+    # a tail is the end of a loop for the writer, with a number of lanes it knows; ours is known at
+    # run time only, so stores of small elements, which count on it, get a condition of their own
     inside = ((form.n, 0, size),)
     small = [replace(s, conds=inside) if _is_small(w, s) else s for s in form.stores]
 
