@@ -10,4 +10,3 @@ from fgrad.lower.contract_build import micro_of as micro_of
 from fgrad.lower.contract_find import Contraction as Contraction
 from fgrad.lower.contract_find import element_of as element_of
 from fgrad.lower.contract_find import recognise as recognise
-from fgrad.lower.contract_share import may_share as may_share
