@@ -86,6 +86,7 @@ from fgrad.uop.dtype import default_complex, default_float
 
 euler_gamma = 0.5772156649015329
 newaxis = None
+__array_api_version__ = "2024.12"
 _PARTS = (
     analysis,
     bits,

@@ -269,8 +269,7 @@ def reduced(x: UOp, axes: Sequence[int], op: Op, keepdims: bool) -> UOp:
 
 __all__ += [
     "DeviceArray", "Tracer", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
-    "from_host", "highest",
-    "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need", "no_out", "placed", "public",
-    "reduced", "reshaped_to",
-    "restore_axes", "shape_of", "size_of", "truth", "widened",
+    "from_host", "highest", "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need",
+    "no_out", "placed", "public", "reduced", "reshaped_to", "restore_axes", "shape_of", "size_of",
+    "truth", "widened",
 ]  # fmt: skip

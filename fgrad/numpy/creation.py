@@ -140,7 +140,9 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
             )
             if data is None:
                 raise TypeError(f"array: the complex number {x} has no value of dtype {dtype}")
-            return Tracer(build.const(data[()], dtype)) if stages() else from_host(data, dtype)
+            if stages():
+                return Tracer(build.const(data.reshape(1)[0], dtype))
+            return from_host(data, dtype)
         node, weak = scalar_node(x)
         node = build.cast(node, dtype or node.dtype)
         if stages():

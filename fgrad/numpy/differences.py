@@ -208,13 +208,17 @@ def _slope(f: UOp, h: UOp, i: int, edge_order: int) -> UOp:
     return build.concatenate(parts, i)
 
 
-@public(static=("axis", "edge_order"))
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Any = None, edge_order: int = 1) -> Any:
     """The slope along every axis (a list), or along the axes named; central differences inside.
 
     varargs      the distance of the points, or their coordinates, one for all axes or one for each
     edge_order   order of the differences at the ends, 1 or 2
     """
+    return _gradient(f, list(varargs), axis, edge_order)
+
+
+@public(static=("axis", "edge_order"))
+def _gradient(f: ArrayLike, varargs: Any, axis: Any, edge_order: int) -> Any:
     (x,), dtype, weak = promoted(f, least=dt.default_float())
     if axis is None:
         axes: Sequence[int] = range(x.ndim)

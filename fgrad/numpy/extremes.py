@@ -96,10 +96,7 @@ def clip(
     given = [b for b in (low, high) if b is not None]
     (x, *bounds), dtype, weak = common("clip", arr, *given)
     need(not dtype.is_complex, "clip", "complex numbers have no order")
-    if dtype.is_float:
-        fence = [(b, is_nan(b)) for b in bounds]
-    else:
-        fence = [(b, None) for b in bounds]
+    fence = [(b, is_nan(b) if dtype.is_float else None) for b in bounds]
     at = iter(fence)
     if low is not None:
         b, bad = next(at)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import axes_of, axis_of, from_host
-from fgrad.numpy.shapes import broadcast_shapes, expand_dims, moveaxis
+from fgrad.numpy.shapes import broadcast_shapes, expand_dims, moveaxis, reshape
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 from fgrad.trace.vmap import vmap
@@ -156,9 +156,9 @@ def vectorize(
                 in_axes.append(0 if mapped_here else None)
                 if len(own) >= back and not mapped_here:
                     gone = len(own) - back
-                    squeezed[k] = squeezed[k].reshape(
-                        squeezed[k].shape[:gone] + squeezed[k].shape[gone + 1 :]
-                    )  # type: ignore[attr-defined]
+                    squeezed[k] = reshape(
+                        squeezed[k], squeezed[k].shape[:gone] + squeezed[k].shape[gone + 1 :]
+                    )
             f = vmap(f, in_axes=tuple(in_axes), axis_size=full[-back])
         return f(*squeezed)
 

@@ -24,8 +24,9 @@ from fgrad.numpy.common import (
     shape_of,
     size_of,
 )
-from fgrad.numpy.indexing import read_fill, resolved
+from fgrad.numpy.indexing import getitem, read_fill, resolved
 from fgrad.numpy.searching import nonzero
+from fgrad.numpy.shapes import reshape
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -202,8 +203,7 @@ def put_along_axis(
     _no_inplace(inplace, "put_along_axis")
     x, idx = _array(arr), _array(indices)
     if axis is None:
-        # type: ignore[attr-defined,no-any-return]
-        return _put_along(_flat(x), idx, values, 0, mode).reshape(x.shape)
+        return reshape(_put_along(_flat(x), idx, values, 0, mode), x.shape)
     i = axis_of(axis, x.ndim, "put_along_axis")
     if mode is None:
         _checked_along(idx, x.shape[i], "put_along_axis")
@@ -224,8 +224,7 @@ def put(
         fitting: Any = value if value.ndim == 0 else _flat(value)
     else:
         fitting = _repeat_to(value, idx.size)
-    # type: ignore[attr-defined,no-any-return]
-    return AtIndex(_flat(x), idx).set(fitting, mode=mode).reshape(x.shape)
+    return reshape(AtIndex(_flat(x), idx).set(fitting, mode=mode), x.shape)
 
 
 @public(static=("n",))
@@ -271,7 +270,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     no_out(out, "choose")
     if isinstance(choices, Array | np.ndarray):
         x = _array(choices)
-        choices = [x[i] for i in range(x.shape[0])]  # type: ignore[index]
+        choices = [getitem(x, i) for i in range(x.shape[0])]
     if mode == "raise":
         data = host(a, "choose", 'use mode="clip" or "wrap"')
         if data.size and (data.min() < 0 or data.max() >= len(choices)):
@@ -339,7 +338,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
         if x.dtype == np.bool_:
             (x,) = nonzero(x)
         shape = (1,) * k + (x.size,) + (1,) * (len(args) - k - 1)
-        out.append(x.reshape(shape))  # type: ignore[attr-defined]
+        out.append(reshape(x, shape))
     return tuple(out)
 
 

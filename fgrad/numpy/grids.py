@@ -9,6 +9,7 @@ import numpy as np
 from fgrad.numpy.common import from_host, host
 from fgrad.numpy.creation import array
 from fgrad.numpy.joining import concatenate
+from fgrad.numpy.shapes import reshape
 from fgrad.trace.arraylike import Array
 from fgrad.uop import dtype as dt
 
@@ -69,8 +70,8 @@ class _Joined:
                 x = _own(np.r_[x])
             x = x if isinstance(x, Array) else array(x)
             if self._columns:
-                x = x.reshape((x.size, 1)) if x.ndim < 2 else x  # type: ignore[attr-defined]
-            parts.append(x.reshape((1,)) if x.ndim == 0 else x)  # type: ignore[attr-defined]
+                x = reshape(x, (x.size, 1)) if x.ndim < 2 else x
+            parts.append(reshape(x, (1,)) if x.ndim == 0 else x)
         return concatenate(parts, -1)
 
 

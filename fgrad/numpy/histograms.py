@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fgrad.numpy.common import (
     lift,
     public,
 )
+from fgrad.numpy.joining import unstack
 from fgrad.numpy.searching import count_before
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
@@ -173,7 +173,7 @@ def histogramdd(
             raise note_user_line(
                 ShapeError(f"histogramdd takes points as rows [n, d], got shape {points.shape}")
             )
-        columns = [points[:, k] for k in builtin_range(points.shape[1])]  # type: ignore[index]
+        columns = list(unstack(points, axis=1))
     d = len(columns)
     each = [bins] * d if isinstance(bins, int | np.integer) else list(bins)
     spans = [None] * d if range is None else list(range)
@@ -183,11 +183,6 @@ def histogramdd(
         )
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, spans, strict=True)]
     return _histogramdd(columns, edges, weights, bool(density)), edges
-
-
-def builtin_range(n: int) -> Sequence[int]:
-    """0 .. n-1 (`range` is an argument of the functions here)."""
-    return [*map(int, np.arange(n))]
 
 
 def histogram2d(

@@ -194,10 +194,12 @@ def _dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """The DLPack capsule of a copy of the elements on the host."""
-    if copy is False:
-        raise BufferError("the elements can only be lent as a copy; use copy=None or True")
-    return np.array(self.concrete()).__dlpack__(max_version=max_version, dl_device=dl_device)
+    """The DLPack capsule of the elements on the host: read-only, or a copy."""
+    shared = max_version is not None and max_version >= (1, 0) and copy is not True
+    if copy is False and not shared:
+        raise BufferError("read-only elements need max_version=(1, 0); or ask for a copy")
+    data = self.concrete() if shared else np.array(self.concrete())
+    return data.__dlpack__(max_version=max_version, dl_device=dl_device)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:

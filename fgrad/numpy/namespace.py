@@ -23,9 +23,9 @@ class NamespaceInfo:
         """The device that arrays are made on."""
         return get_device()
 
-    def devices(self) -> list[Any]:
+    def devices(self) -> tuple[Any, ...]:
         """All devices that can be used."""
-        return list(devices())
+        return tuple(devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes of literals, by kind."""

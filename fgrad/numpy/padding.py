@@ -76,14 +76,14 @@ def _spread(x: UOp, n: int, axis: int) -> UOp:
 def _mirror(x: UOp, widths: tuple[int, int], axis: int, mode: str, odd: bool) -> UOp:
     """reflect and symmetric: even ones pick elements, odd ones continue through the edge."""
     n = x.shape[axis]
-    # type: ignore[call-overload]
-    positions = [int(i) for i in np.pad(np.arange(n), widths, mode=mode)]
+    padded: Any = np.pad
+    positions = [int(i) for i in padded(np.arange(n), widths, mode=mode)]
     if not odd:
         return take_static(x, positions, axis)
     # every new element is sign * mirrored + a multiple of each edge: NumPy's own padding of
     # unit vectors tells which
     mirrored = take_static(x, positions, axis)
-    own = np.pad(
+    own = padded(
         np.eye(n), (widths, (0, 0)), mode=mode, reflect_type="odd"
     )  # rows: weights of x's elements
     weights = [own[:, k] for k in range(n)]
@@ -158,7 +158,7 @@ def _pad(x: ArrayLike, values: Any, widths: Any, mode: str, lengths: Any, odd: b
                     _ramp(y, e, k, axis, b)
                     for e, k, b in zip(ends, (low, high), (True, False), strict=True)
                 ]
-            y = _beside(y, *parts, axis)
+            y = _beside(y, parts[0], parts[1], axis)
             continue
         if not n:
             raise note_user_line(

@@ -177,9 +177,8 @@ def polyfit(
     """
     instead = "use fgrad.numpy.vander and a solver"
     data = [host(v, "polyfit", instead) for v in (x, y)]
-    found = np.polyfit(
-        *data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov
-    )
+    fit: Any = np.polyfit
+    found = fit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov)
     kind = promoted(*data, least=dt.default_float())[1].np
 
     def back(v: Any) -> Any:

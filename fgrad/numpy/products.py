@@ -98,8 +98,8 @@ def vdot(
 ) -> Array:
     """The sum of conj(a) * b over all elements, laid out flat."""
     x, y = lift(a), lift(b)
-    flat = [Tracer(build.reshape(t.node, (t.size,)), t.weak) for t in (x, y)]
-    return _contract("vdot", *flat, (0,), (0,), (), preferred_element_type, conjugate=True)
+    p, q = (Tracer(build.reshape(t.node, (t.size,)), t.weak) for t in (x, y))
+    return _contract("vdot", p, q, (0,), (0,), (), preferred_element_type, conjugate=True)
 
 
 @public(static=("precision", "preferred_element_type"))
@@ -169,7 +169,9 @@ def vecdot(
     rank = max(x.ndim, y.ndim) - 1
     batch, k = tuple(range(rank)), 100
     la, lb = ((*batch[rank - (t.ndim - 1) :], k) for t in (x, y))
-    return _contract("vecdot", *moved, la, lb, batch, preferred_element_type, conjugate=True)
+    return _contract(
+        "vecdot", moved[0], moved[1], la, lb, batch, preferred_element_type, conjugate=True
+    )
 
 
 @public()

@@ -69,6 +69,9 @@ def arange(
     >>> arange(3)
     Array([0, 1, 2], dtype=int64)
     """
+    first: Any
+    last: Any
+    by: Any
     first, last, by = (None if x is None else _number(x, "arange") for x in (start, stop, step))
     if last is None:
         first, last = 0, first
@@ -182,7 +185,7 @@ def geomspace(
     sign = build.where(build.lt(a, 0), build.const_like(-1, a), build.const_like(1, a))
     logs = [Tracer(uop(Op.LOG10, (build.abs_(v),))) for v in (a, b)]
     n, place = size_of(num, "geomspace"), axis_of(axis, a.ndim + 1, "geomspace")
-    power_of_ten = lift(logspace(*logs, n, endpoint, axis=axis)).node
+    power_of_ten = lift(logspace(logs[0], logs[1], n, endpoint, axis=axis)).node
     out = build.mul(power_of_ten, build.expand(sign, [(place, n)]))
     index = build.expand(build.iota(n), [(i, m) for i, m in enumerate(out.shape) if i != place])
     if n:
@@ -192,13 +195,17 @@ def geomspace(
     return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
 
 
-@public(static=("copy", "sparse", "indexing"))
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Array, ...]:
     """Coordinate matrices of coordinate vectors; "xy" puts the second one first, "ij" keeps the
     order.
     """
+    return _meshgrid(list(xi), sparse, indexing)
+
+
+@public(static=("sparse", "indexing"))
+def _meshgrid(xi: Any, sparse: bool, indexing: str) -> tuple[Array, ...]:
     if indexing not in ("xy", "ij"):
         raise ValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     vectors = [lift(x) for x in xi]

@@ -323,4 +323,7 @@ def _insert(
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
     """Without leading ("f") and trailing ("b") zeros; the values must be concrete."""
     data = host(filt, "trim_zeros", "the number of zeros decides the shape")
-    return array(np.trim_zeros(data, trim))
+    held = np.flatnonzero(data)
+    first = held[0] if held.size and "f" in trim.lower() else 0 if held.size else len(data)
+    last = held[-1] + 1 if held.size and "b" in trim.lower() else len(data)
+    return array(data[first:last])

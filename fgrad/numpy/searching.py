@@ -17,6 +17,7 @@ from fgrad.numpy.common import (
     truth,
 )
 from fgrad.numpy.creation import listed
+from fgrad.numpy.dtypes import astype
 from fgrad.numpy.extremes import has_nan, less_complex
 from fgrad.numpy.running import prefix
 from fgrad.trace.arraylike import Array
@@ -170,8 +171,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
         )
     default = functions.pop() if len(functions) > len(conditions) else 0
     values = [f(t, *args, **kw) if callable(f) else f for f in [*functions[::-1], default]]
-    # type: ignore[attr-defined]
-    return select(conditions[::-1], values[:-1], values[-1]).astype(t.dtype)
+    return astype(select(conditions[::-1], values[:-1], values[-1]), t.dtype)
 
 
 def lift_any(x: ArrayLike) -> Array:

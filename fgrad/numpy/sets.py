@@ -206,8 +206,9 @@ def isin(
 in1d = isin
 
 
-def _hosted(name: str, *arrays: ArrayLike) -> list[Any]:
-    return [host(a, name, "give size=, the number of elements wanted") for a in arrays]
+def _both_hosted(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
+    instead = "give size=, the number of elements wanted"
+    return host(x, name, instead), host(y, name, instead)
 
 
 def _is_sized(size: int | None, *arrays: ArrayLike) -> bool:
@@ -255,7 +256,9 @@ def intersect1d(
 ) -> Any:
     """The elements that occur in both arrays, ascending; on request with positions in each."""
     _refuse_traced("intersect1d", size, ar1, ar2)
-    found = np.intersect1d(*_hosted("intersect1d", ar1, ar2), assume_unique, return_indices)
+    common_elements: Any = np.intersect1d
+    pair = _both_hosted("intersect1d", ar1, ar2)
+    found = common_elements(*pair, assume_unique, return_indices)
     if return_indices:
         return (_sized(found[0], size, fill_value), *[_sized(i, size, None) for i in found[1:]])
     return _sized(found, size, fill_value)
@@ -271,7 +274,9 @@ def setdiff1d(
 ) -> Array:
     """The elements of the first array that the second has not, ascending."""
     _refuse_traced("setdiff1d", size, ar1, ar2)
-    return _sized(np.setdiff1d(*_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value)
+    return _sized(
+        np.setdiff1d(*_both_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value
+    )
 
 
 def setxor1d(
@@ -284,4 +289,4 @@ def setxor1d(
 ) -> Array:
     """The elements that occur in exactly one of the arrays, ascending."""
     _refuse_traced("setxor1d", size, ar1, ar2)
-    return _sized(np.setxor1d(*_hosted("setxor1d", ar1, ar2), assume_unique), size, fill_value)
+    return _sized(np.setxor1d(*_both_hosted("setxor1d", ar1, ar2), assume_unique), size, fill_value)

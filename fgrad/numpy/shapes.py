@@ -220,24 +220,26 @@ def _atleast(x: Any, least: int) -> Array:
     return Tracer(build.reshape(t.node, sizes), t.weak)
 
 
+@public(static=("least",))
+def _atleast_each(arys: Any, least: int) -> Any:
+    return tuple([_atleast(x, least) for x in arys])
+
+
 def _atleast_all(arys: Sequence[Any], least: int) -> Any:
-    out = [_atleast(x, least) for x in arys]
+    out = _atleast_each(list(arys), least)
     return out[0] if len(out) == 1 else out
 
 
-@public()
 def atleast_1d(*arys: ArrayLike) -> Any:
     """Each array with at least one axis."""
     return _atleast_all(arys, 1)
 
 
-@public()
 def atleast_2d(*arys: ArrayLike) -> Any:
     """Each array with at least two axes (new ones in front)."""
     return _atleast_all(arys, 2)
 
 
-@public()
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Each array with at least three axes."""
     return _atleast_all(arys, 3)
@@ -262,10 +264,14 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
         raise note_user_line(ShapeError(f"broadcast_to: {e}")) from None
 
 
-@public()
 def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
     """All arrays at their common shape."""
-    tracers = [lift(x) for x in args]
+    return _broadcast_arrays(list(args))
+
+
+@public()
+def _broadcast_arrays(arrays: Any) -> tuple[Array, ...]:
+    tracers = [lift(x) for x in arrays]
     if not tracers:
         return ()
     full = broadcast_shapes(*[t.shape for t in tracers])
