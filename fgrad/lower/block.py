@@ -17,7 +17,7 @@ from fgrad.lower.kernel import Buffer, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_below
 from fgrad.lower.partition import Cluster, ClusterKind, Partition, partition
-from fgrad.lower.prepare import prepare
+from fgrad.lower.prepare import UNDEFINED, prepare
 from fgrad.lower.rows import Built, build_rows
 from fgrad.lower.sort import build_sort
 from fgrad.lower.steps import (
@@ -222,9 +222,12 @@ class _Builder:
 
     def _update(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
         """A copy of the old version, then the part; the copy is dropped where the old memory can be used."""
-        old = self.at[under(u.src[0])]
         name = self.context.name("update")
         new = self._new(u)
+        if u.src[0].op is Op.PARAM and u.src[0].arg[0] == UNDEFINED:
+            self._launch(build_update(name, u, is_leaf, self.context.limits)[0])
+            return
+        old = self.at[under(u.src[0])]
         copy = self._copy(u, old, new)
         built, in_place = build_update(name, u, is_leaf, self.context.limits)
         step = self._launch(built)

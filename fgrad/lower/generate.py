@@ -414,7 +414,8 @@ class Writer:
             self._at(u)
             x = ev.value(s.value, s.index, s.conds)
             gate = None if s.gate is None else ev.value(s.gate, s.gate_index, s.conds)
-            self._write(pointer, dtype, s.address, x, s.conds, s.streaming, s.mode, gate)
+            streaming = s.streaming and s.buffer not in self.kernel.unaligned
+            self._write(pointer, dtype, s.address, x, s.conds, streaming, s.mode, gate)
         if s.keep:
             ev.kept[s.value] = (pointer, dtype, s.address)
 

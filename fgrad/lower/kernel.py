@@ -170,6 +170,7 @@ class Kernel:
 
     flops and bytes are estimates for one run; `work_ns` is the estimated time on one core.
     `width`: lanes of VEC loops.
+    `unaligned`: buffers that may start anywhere, so that no store to them is streaming.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Kernel:
     bytes: int = 0
     work_ns: float = 0.0
     width: int = 1
+    unaligned: frozenset[int] = frozenset()
     notes: dict[str, object] = field(default_factory=dict)
 
     @property

@@ -18,8 +18,8 @@ from fgrad.lower.key import structural_key
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.slots import Micro
 from fgrad.lower.show import show_kernel
-from fgrad.lower.steps import Block, CondStep, Launch, ScanStep, Step, WhileStep
-from fgrad.lower.storage import place
+from fgrad.lower.steps import Block, CondStep, Home, Launch, ScanStep, Step, WhileStep
+from fgrad.lower.storage import find, place
 from fgrad.lower.turn import write_turn
 from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host, Program
@@ -84,6 +84,7 @@ def lower(
     context = Context(limits, real.hosts)
     block = build_block(real.program, context)
     place(block, frozenset(donated - inline), exact=False)
+    _note_unaligned(block)
     kernels: list[tuple[Kernel, float]] = []
     _collect(block.steps, 1.0, kernels)
     texts, names, declarations = _functions([k for k, _ in kernels], limits)
@@ -104,6 +105,16 @@ def lower(
         dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
         len(set(names.values())),
     )  # fmt: skip
+
+
+def _note_unaligned(block: Block) -> None:
+    """Parameters may start anywhere, also where they are written in place; all other memory is aligned."""
+    for s in block.steps:
+        if isinstance(s, Launch):
+            homes = [block.memories[find(block.root, m)].home for m in s.arguments]
+            s.kernel.unaligned = frozenset([
+                i for i, h in enumerate(homes) if h is Home.PARAM and s.kernel.buffers[i].written
+            ])  # fmt: skip
 
 
 def _collect(steps: list[Step], times: float, out: list[tuple[Kernel, float]]) -> None:

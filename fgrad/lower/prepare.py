@@ -11,11 +11,12 @@ from fgrad.lower.contract import recognise
 from fgrad.lower.generate import identity
 from fgrad.lower.views import VIEWS
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import const, permute, reduce_, reshape
+from fgrad.uop.build import const, is_const, permute, reduce_, reshape
 from fgrad.uop.dtype import DType
-from fgrad.uop.node import UOp, toposort, uop
-from fgrad.uop.op import Op
+from fgrad.uop.node import UOp, slot_param, toposort, uop
+from fgrad.uop.op import Mode, Op
 
+UNDEFINED = -1  # slot of a PARAM that stands for memory with any contents
 SPLIT_FROM = 1 << 17  # elements summed into each result from which a REDUCE is cut in two
 SPLIT_ROWS = 64  # results from which there is enough to share out without cutting
 _REFUSED = {
@@ -39,7 +40,60 @@ def prepare(outs: Sequence[UOp]) -> list[UOp]:
         src = tuple([new[s] for s in u.src])
         now = u if src == u.src else uop(u.op, src, u.arg)
         new[u] = _shared_out(now) if u.op is Op.REDUCE else now
+    return _without_fills([new[o] for o in outs])
+
+
+def undefined(dtype: DType, shape: tuple[int, ...]) -> UOp:
+    """Memory whose contents do not matter."""
+    return slot_param(UNDEFINED, dtype, shape)
+
+
+def _without_fills(outs: list[UOp]) -> list[UOp]:
+    """Parts laid side by side until they cover a constant array: what it held does not matter."""
+    order = toposort(outs)
+    readers: dict[UOp, int] = {}
+    for u in order:
+        for s in u.src:
+            readers[s] = readers.get(s, 0) + 1
+    for o in outs:
+        readers[o] = readers.get(o, 0) + 1
+    laid: dict[UOp, tuple[int, int, UOp]] = {}  # axis, elements of it written so far, first UPDATE
+    filled: dict[UOp, None] = {}
+    for u in order:
+        if u.op is not Op.UPDATE:
+            continue
+        part = _part_along_one_axis(u)
+        if part is None:
+            continue
+        old = u.src[0]
+        axis, start, size = part
+        if start == 0 and is_const(old):
+            laid[u] = axis, size, u
+        elif old in laid and readers[old] == 1 and laid[old][:2] == (axis, start):
+            laid[u] = axis, start + size, laid[old][2]
+        if u in laid and laid[u][1] == u.shape[axis]:
+            filled[laid[u][2]] = None
+    if not filled:
+        return outs
+    new: dict[UOp, UOp] = {}
+    for u in order:
+        src = tuple([new[s] for s in u.src])
+        if u in filled:
+            src = (undefined(u.dtype, u.shape), *src[1:])
+        new[u] = u if src == u.src else uop(u.op, src, u.arg)
     return [new[o] for o in outs]
+
+
+def _part_along_one_axis(u: UOp) -> tuple[int, int, int] | None:
+    """(axis, start, size) of a plain write that is whole along all other axes."""
+    arg = u.arg
+    if arg.box is None or arg.gated or arg.mode is not Mode.SET:
+        return None
+    partial = [i for i, (b, n) in enumerate(zip(arg.box, u.shape, strict=True)) if b != (0, n, 1)]
+    if len(partial) != 1:
+        return None
+    start, size, step = arg.box[partial[0]]
+    return None if start is None or step != 1 else (partial[0], start, size)
 
 
 def _from_parts(outs: list[UOp]) -> list[UOp]:

@@ -225,3 +225,11 @@ def test_an_operand_that_is_also_moved_is_not_overwritten() -> None:
     p = program_of(lambda x: b.add(x, b.spread(b.reduce_(x, (1,)), x, (1,))), (F, (33, 33)))
     compiled = agree(p, [RNG.standard_normal((33, 33))], 20, donated=frozenset({0}))
     assert not compiled.lowered.aliases
+
+
+def test_parts_side_by_side_need_no_fill() -> None:
+    p = program_of(lambda x, y: b.concatenate([x, b.exp(y), x], 1), (F, (3, 20)), (F, (3, 5)))
+    compiled = agree(p, [RNG.standard_normal((3, 20)), RNG.standard_normal((3, 5))])
+    assert len(compiled.lowered.kernels) == 3
+    p = program_of(lambda x: b.update(b.const(2, F, (6,)), x, box=[(0, 5, 1)]), (F, (5,)))
+    agree(p, [RNG.standard_normal(5)])
