@@ -16,6 +16,7 @@ from fgrad.backends import machines as _machines
 from fgrad.config import config as config
 from fgrad.kernels import kernel_call as kernel_call
 from fgrad.run import compile as _compile
+from fgrad.run.caches import clear_caches as clear_caches
 from fgrad.run.inspect import ShapeDtypeStruct as ShapeDtypeStruct
 from fgrad.run.jit import jit as jit
 from fgrad.run.placement import device_get as device_get
@@ -60,6 +61,7 @@ __all__ = [
     "ShapeDtypeStruct",
     "block_until_ready",
     "checkpoint",
+    "clear_caches",
     "closure_convert",
     "config",
     "custom_gradient",

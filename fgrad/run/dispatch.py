@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -126,6 +127,8 @@ class Dispatcher:
     talks    whether it logs why it compiles again
     """
 
+    alive: ClassVar[WeakSet[Dispatcher]] = WeakSet()
+
     def __init__(
         self, make: Callable[[Any], Callable[..., Any]], name: str, limit: int = 4096, talks: bool = True
     ) -> None:
@@ -135,6 +138,14 @@ class Dispatcher:
         self.limit = limit
         self.entries: dict[Any, Entry] = {}
         self.compilations = 0
+        self.on_forget: list[Callable[[], None]] = []
+        Dispatcher.alive.add(self)
+
+    def forget(self) -> None:
+        """Drop all compiled signatures, and the generated code that knows them."""
+        self.entries.clear()
+        for drop in self.on_forget:
+            drop()
 
     def concrete_leaves(self, leaves: list[Any], in_tree: tree.TreeDef) -> list[Any]:
         """Leaves as DeviceArrays, Refs, Python numbers and NumPy scalars; host arrays are copied now."""

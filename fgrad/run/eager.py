@@ -71,6 +71,7 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
         dispatcher = Dispatcher(make, body.__name__, talks=False)
         shortcuts = Shortcuts(body.__name__)
         known = shortcuts.known
+        dispatcher.on_forget.append(known.clear)
         fixed_at = tuple([n in static_names for n in names]) if not variadic else ()
 
         @wraps(body)

@@ -189,6 +189,7 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
         return dispatcher.run(entry, leaves)
 
     wrapper = Wrapper(fun, general, signature.name)
+    dispatcher.on_forget.append(wrapper.reset)
     jitted = wrapper.function
 
     def lower(*args: Any, **kwargs: Any) -> Lowered:
@@ -199,8 +200,7 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
 
     def clear_cache() -> None:
         """Forget all compiled signatures."""
-        dispatcher.entries.clear()
-        wrapper.reset()
+        dispatcher.forget()
 
     def eval_shape(*args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the result, as ShapeDtypeStructs."""

@@ -47,13 +47,12 @@ def _host(
     name = function_name(callback)
 
     def flat(*arrays: Any) -> Sequence[Any]:
-        args, kwargs = tree.unflatten(in_tree, arrays[1:] if effect else arrays)
+        args, kwargs = tree.unflatten(in_tree, arrays)
         result = callback(*args, **kwargs)
         leaves, spec = tree.flatten(result)
         if spec != out_tree and not (out_tree.num_leaves == 0 and result is None):
             raise TypeError(f"the callback {name} declared results of structure {out_tree}, but returned {spec}")
-        out = [np.asarray(x) for x in leaves] if out_tree.num_leaves else []
-        return [arrays[0], *out] if effect else out
+        return [np.asarray(x) for x in leaves] if out_tree.num_leaves else []
 
     outs = (Aval(dt.uint8, ()), *avals) if effect else avals
     return Host(flat, outs, name, ordered=effect, pure=not effect, vectorized=vectorized)

@@ -1,0 +1,20 @@
+"""clear_caches: forget every compiled program and transformed program."""
+from __future__ import annotations
+
+from fgrad.run.compile import compiled
+from fgrad.run.dispatch import Dispatcher
+from fgrad.trace import interpret
+from fgrad.trace.vmap import batched_program
+from fgrad.uop import cache
+
+def clear_caches() -> None:
+    """Empty all caches: of transformed programs, of executables, of the signatures of all functions.
+
+    Functions are traced and compiled again at their next call; compiled code on disk stays.
+    """
+    cache.clear()
+    interpret.clear()
+    batched_program.cache_clear()
+    compiled.cache_clear()
+    for dispatcher in list(Dispatcher.alive):
+        dispatcher.forget()
