@@ -150,6 +150,10 @@ class CKernel(Walk[str]):
             x = self._local(c_type(wide), self.ops.combine(s.combine, wide, [x, old]))
         self._do(f"{at} = {self.ops.to_memory(x, dtype)};")
         self.kept[s.node] = s
+        if s.combine is not None:
+            self.forget()
+            for level in self.masks:
+                level.clear()
 
     def _store(self, s: Store) -> None:
         dtype = s.value.dtype

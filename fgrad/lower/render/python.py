@@ -237,6 +237,8 @@ class _Run(Walk[Array]):
         assert space.defined is not None
         space.defined[at] = True
         self.kept[s.node] = s
+        if s.combine is not None:
+            self.forget()
 
     def _with_pieces(self, s: Keep, op: Op, x: Array) -> Array:
         """What earlier pieces of a reduction left in scratch, and this one."""

@@ -114,6 +114,13 @@ class Walk(ABC, Generic[V]):
         self.memo.pop()
         self.numbers.pop()
 
+    def forget(self) -> None:
+        """Compute everything anew: a node has another value from here on."""
+        for level in self.memo:
+            level.clear()
+        for numbers in self.numbers:
+            numbers.clear()
+
     def _find(self, key: Key) -> V | None:
         for level in reversed(self.memo):
             found = level.get(key)

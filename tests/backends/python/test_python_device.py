@@ -202,3 +202,31 @@ def test_the_device_is_found_by_name_and_shows_its_stages() -> None:
     ):
         executable.text("asm")
     device.sync()
+
+
+SHARED = {
+    "a sum of rows and of columns": lambda x: [b.reduce_(x, (0,)), b.reduce_(x, (1,))],
+    "a value stored and summed": lambda x: [b.exp(x), b.reduce_(b.exp(x), (0,))],
+    "a sum of everything": lambda x: [b.reduce_(x, (0, 1))],
+    "softmax": lambda x: [softmax(x, 1), softmax(x, 0)],
+    "transposed": lambda x: [b.permute(x, (1, 0)), b.add(b.permute(x, (1, 0)), 1.0)],
+    "running sums": lambda x: [uop(Op.PREFIX, (x,), (Op.ADD, k, k == 1)) for k in range(2)],
+    "sorted": lambda x: gets(uop(Op.SORT, (x,), 0)),
+}  # fmt: skip
+
+
+def softmax(x: UOp, axis: int) -> UOp:
+    e = b.exp(b.sub(x, b.spread(b.reduce_(x, (axis,), Op.MAX), x, (axis,))))
+    return uop(Op.DIV, (e, b.spread(b.reduce_(e, (axis,)), x, (axis,))))
+
+
+@pytest.mark.parametrize("what", SHARED)
+@pytest.mark.parametrize("shape", [(70, 90), (520, 300)], ids=str)
+def test_tasks_of_large_kernels_do_not_meet(
+    what: str, shape: tuple[int, int], rng: np.random.Generator
+) -> None:
+    p = program_of(SHARED[what], (F, shape))
+    x = rng.standard_normal(shape).astype(np.float32)
+    got = call(compile_for(p, WIDE), p, [x])
+    for g, w in zip(got, run_program(p, [x]), strict=True):
+        close_to(g, w, slack=30)

@@ -192,6 +192,13 @@ def test_row_functions_and_products(tmp_path: Path, rng: np.random.Generator) ->
     check(p, [rng.normal(size=q.shape) for q in p.params], tmp_path, slack=10)
 
 
+def test_columns_and_running_sums_in_pieces(tmp_path: Path, rng: np.random.Generator) -> None:
+    p = program_of(
+        lambda x: [b.reduce_(x, (0,)), uop(Op.PREFIX, (x,), (Op.ADD, 0, False))], (F, (70, 90))
+    )
+    check(p, [rng.normal(size=(70, 90))], tmp_path, slack=10)
+
+
 def test_loops_branches_and_callbacks(tmp_path: Path, rng: np.random.Generator) -> None:
     step = program_of(
         lambda h, k, x: [b.mul(k, x), h, b.add(h, k)], (F, (3,)), (F, (3,)), (F, (3,))

@@ -270,7 +270,9 @@ def test_tasks_that_write_one_element_are_found() -> None:
     (r,) = ranges.ranges((6,))
     store = Store(1, ranges.div(r, 2), x, (r,))
     k = kernel(ranges, [x], [param(1, dt.float32, 3)], nest((r,), (6,), store, kind=LoopKind.TASK))
-    with pytest.raises(BadAccessError, match=r"task \d writes element \d of buffer 1, which task \d w"):
+    with pytest.raises(
+        BadAccessError, match=r"task \d writes element \d of buffer 1, which task \d w"
+    ):
         run(k, np.zeros(6, np.float32))
     k.body = nest((r,), (6,), store)
     np.testing.assert_array_equal(run(k, np.arange(6, dtype=np.float32))[1], [1, 3, 5])
