@@ -163,3 +163,9 @@ def mismatch(what: str, path: str, want: Aval, got: Aval) -> ArgumentError:
 def tracers(nodes: Sequence[UOp], weak: Sequence[bool]) -> list[Tracer]:
     """Tracers of nodes with their weakness."""
     return [Tracer(n, w) for n, w in zip(nodes, weak, strict=True)]
+
+
+__all__ = [
+    "Function", "as_one_program", "close_together", "current", "describe", "fits", "mismatch",
+    "refs_of", "tracers", "wider",
+]  # fmt: skip

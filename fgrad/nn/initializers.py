@@ -189,10 +189,22 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
-    """A random matrix with orthogonal rows or columns; see `fgrad.random.orthogonal`."""
+    """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length `scale`.
+
+    column_axis   the axis of the columns; all others together are the rows
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
-        return structured.orthogonal(key, shape[column_axis], (), _dtype(dtype, None))
+        if len(shape) < 2:
+            raise note_user_line(
+                ShapeError(f"orthogonal needs at least two axes, got shape {tuple(shape)}")
+            )
+        at = column_axis % len(shape)
+        n, rest = shape[at], [m for i, m in enumerate(shape) if i != at]
+        q = structured.orthogonal(key, n, (), _dtype(dtype, None), math.prod(rest))
+        return functions.multiply(
+            functions.moveaxis(functions.reshape(q, (n, *rest)), 0, at), scale
+        )
 
     return init
 
@@ -200,8 +212,22 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
 def delta_orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None
 ) -> Initializer:
-    """A convolution kernel that is orthogonal at its center and 0 around."""
-    raise NotImplementedError("delta_orthogonal; use he_normal or glorot_normal for convolutions")
+    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and 0 around."""
+
+    def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
+        if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
+            raise note_user_line(
+                ShapeError(
+                    f"delta_orthogonal needs [spatial.., in, out] with in <= out, got {tuple(shape)}"
+                )
+            )
+        kind = _dtype(dtype, None)
+        center = orthogonal(scale, column_axis, kind)(key, shape[-2:])
+        padding = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in shape[:-2]]
+        inner = functions.reshape(center, (*(1,) * len(padding), *shape[-2:]))
+        return functions.pad(inner, (*padding, (0, 0), (0, 0)))
+
+    return init
 
 
 __all__ = [

@@ -306,3 +306,11 @@ def wald(key: Any, mean: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
     root = build.sqrt(add(mul(mul(m, y), 4), mul(square, mul(y, y))))
     x = sub(add(m, div(mul(square, y), 2)), mul(div(m, 2), root))
     return Tracer(where(build.le(z, div(m, add(m, x))), x, div(square, x)))
+
+
+__all__ = [
+    "cauchy", "double_sided_maxwell", "erf_inv", "exponential", "exponential_node", "gumbel",
+    "gumbel_node", "laplace", "log", "log1p", "logistic", "lognormal", "maxwell", "next_to",
+    "normal", "normal_node", "pareto", "power", "rayleigh", "sample_shape", "sign_node",
+    "triangular", "truncated_normal", "uniform", "wald", "weibull_min",
+]  # fmt: skip

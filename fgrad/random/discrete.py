@@ -344,3 +344,10 @@ def argmax_node(x: UOp, axis: int) -> UOp:
     hit = build.or_(build.eq(x, top), build.ne(x, x))
     at = where(hit, build.iota_along(x.shape, axis), build.const(x.shape[axis], dt.int64))
     return build.reduce_(at, [axis], Op.MIN)
+
+
+__all__ = [
+    "argmax_node", "axis_of", "bernoulli", "categorical", "choice", "geometric", "permutation",
+    "rademacher", "randint", "randint_node", "search_node", "shuffle", "shuffle_node",
+    "take_node", "top_indices",
+]  # fmt: skip

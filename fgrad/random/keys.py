@@ -270,3 +270,10 @@ def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
     if any(n < 0 for n in out):
         raise note_user_line(ShapeError(f"{what} got the negative size in shape {out}"))
     return out
+
+
+__all__ = [
+    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data",
+    "key_impl", "like_key", "normal_shape", "single", "stack_words", "words_node",
+    "wrap_key_data",
+]  # fmt: skip

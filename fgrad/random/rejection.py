@@ -424,3 +424,9 @@ def binomial(
     out = where(is_small, low, high)
     out = where(endless, build.const(np.inf, inner), where(is_less, out, sub(count, out)))
     return Tracer(build.cast(where(valid, out, build.const(np.nan, inner)), kind))
+
+
+__all__ = [
+    "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "gamma_node",
+    "generalized_normal", "loggamma", "poisson", "t",
+]  # fmt: skip

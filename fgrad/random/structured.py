@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.lax.loops import scan
 from fgrad.random.continuous import DTypeLike, Shape, normal_node, sample_shape
-from fgrad.random.keys import single
+from fgrad.random.keys import normal_shape, single
 from fgrad.random.threefry import float_of
 from fgrad.run.eager import public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop.build import add, div, mul, sub
+from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
 
 
-def cholesky_columns(a: UOp) -> UOp:
-    """The lower triangular L with L L^T = a[.., n, n], column by column (NaN where a is not positive definite)."""
-    n, axis = a.shape[-1], a.ndim - 1
-    lead = a.shape[:-2]
+def _column(x: UOp, j: UOp) -> UOp:
+    """x[.., n, k] -> x[.., j]."""
+    box: list[tuple[int | None, int, int]] = [(0, n, 1) for n in x.shape[:-1]]
+    part = build.shrink(x, [*box, (None, 1, 1)], [j])
+    return build.reshape(part, x.shape[:-1])
+
+
+def _by_columns(step: Callable[[UOp, UOp], tuple[UOp, UOp]], carry: UOp, count: int) -> UOp:
+    """`step(carry, j)` for every column j, the columns it gives side by side on a new last axis."""
+
+    def body(state: Any, j: Any) -> tuple[Tracer, Tracer]:
+        following, column = step(lift(state).node, lift(j).node)
+        return Tracer(following), Tracer(column)
+
+    columns = lift(scan(body, Tracer(carry), Tracer(build.iota(count)))[1]).node
+    return build.permute(columns, [*range(1, columns.ndim), 0])
+
+
+def cholesky_node(a: UOp) -> UOp:
+    """The lower triangular L with L L^T = a[.., n, n] (NaN where a is not positive definite)."""
+    n, lead = a.shape[-1], a.shape[:-2]
     rows = build.iota_along((*lead, n), len(lead))
-    done: list[UOp] = []
-    rest = a
-    for j in range(n):
-        column = build.reshape(build.slice_axis(rest, axis, j, j + 1), (*lead, n))
-        pivot = build.sqrt(build.slice_axis(column, len(lead), j, j + 1))
-        column = div(column, build.broadcast_to(pivot, column.shape))
-        column = build.where(build.lt(rows, j), build.zeros_like(column), column)
-        done.append(build.reshape(column, (*lead, n, 1)))
-        across = build.expand(column, [(axis, n)])
-        down = build.expand(column, [(axis - 1, n)])
-        rest = sub(rest, mul(across, down))
-    return build.concatenate(done, axis)
+
+    def step(rest: UOp, j: UOp) -> tuple[UOp, UOp]:
+        column = _column(rest, j)
+        pivot = build.sqrt(build.expand(_column(column, j), [(len(lead), n)]))
+        column = build.where(build.lt(rows, j), build.zeros_like(column), div(column, pivot))
+        across, down = (
+            build.expand(column, [(a.ndim - 1, n)]),
+            build.expand(column, [(a.ndim - 2, n)]),
+        )
+        return sub(rest, mul(across, down)), column
+
+    return _by_columns(step, a, n)
+
+
+def orthonormal_node(z: UOp) -> UOp:
+    """The Q of z[.., n, k] = Q R, n >= k, where R has a positive diagonal: Gram-Schmidt, each column cleaned twice."""
+    n, k, lead = z.shape[-2], z.shape[-1], len(z.shape) - 2
+    places = build.iota_along(z.shape, lead + 1)
+
+    def step(done: UOp, j: UOp) -> tuple[UOp, UOp]:
+        v = _column(z, j)
+        for _ in range(2):
+            overlap = build.reduce_(mul(done, build.expand(v, [(lead + 1, k)])), [lead])
+            part = build.reduce_(mul(done, build.expand(overlap, [(lead, n)])), [lead + 1])
+            v = sub(v, part)
+        length = build.sqrt(build.reduce_(mul(v, v), [lead]))
+        v = div(v, build.expand(length, [(lead, n)]))
+        return build.where(build.eq(places, j), build.expand(v, [(lead + 1, k)]), done), v
+
+    return _by_columns(step, build.zeros_like(z), k)
 
 
 @public(static=("shape", "dtype", "method"))
@@ -46,7 +84,7 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors [*shape, n] of that `mean` [.., n] and covariance `cov` [.., n, n].
 
-    method   only "cholesky" is supported; the factorization is unrolled, so keep n below a hundred
+    method   only "cholesky" is supported
     """
     if method != "cholesky":
         if method in ("svd", "eigh"):
@@ -66,15 +104,25 @@ def multivariate_normal(
     leads = [build.const(0, kind, s) for s in (m.shape[:-1], c.shape[:-2])]
     size = sample_shape(shape, "multivariate_normal", *leads)
     x = normal_node(single(key, "multivariate_normal"), (*size, n), kind)
-    factor = build.broadcast_to(cholesky_columns(c), (*size, n, n))
+    factor = build.broadcast_to(cholesky_node(c), (*size, n, n))
     product = mul(factor, build.expand(x, [(len(size), n)]))
     return Tracer(add(build.reduce_(product, [len(size) + 1]), m))
 
 
+@public(static=("n", "shape", "dtype", "m"))
 def orthogonal(
     key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: int | None = None
 ) -> Array:
-    """Random orthogonal matrices; they need a QR factorization of traced arrays, which is not there yet."""
-    raise NotImplementedError(
-        "random.orthogonal; take the q of fgrad.numpy.linalg.qr(normal(key, (n, n)))"
-    )
+    """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are fewer (m is n by default)."""
+    kind = float_of(dtype, "orthogonal")
+    rows, columns = int(n), int(n if m is None else m)
+    size = normal_shape(shape, "orthogonal")
+    tall = (max(rows, columns), min(rows, columns))
+    z = normal_node(single(key, "orthogonal"), (*size, *tall), kind)
+    q = build.cast(orthonormal_node(build.cast(z, accumulator(kind))), kind)
+    if rows < columns:
+        q = build.permute(q, [*range(len(size)), len(size) + 1, len(size)])
+    return Tracer(q)
+
+
+__all__ = ["cholesky_node", "multivariate_normal", "orthogonal", "orthonormal_node"]

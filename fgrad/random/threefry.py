@@ -134,3 +134,9 @@ def uniform_node(
     hi = high if isinstance(high, UOp) else build.const(high, dtype)
     spread = build.add(build.mul(unit, build.sub(hi, lo)), lo)
     return build.maximum(lo, spread)
+
+
+__all__ = [
+    "bits", "bits_node", "counters", "float_of", "fold_in", "split", "split_words", "threefry",
+    "uniform_node", "unit_node",
+]  # fmt: skip

@@ -1,0 +1,6 @@
+"""Functions under SciPy's names."""
+
+from fgrad.scipy import special as special
+from fgrad.scipy import stats as stats
+
+__all__ = ["special", "stats"]
