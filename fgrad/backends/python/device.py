@@ -7,6 +7,7 @@ index and limit.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from fgrad.hw.pool import host_pool
 from fgrad.hw.window import window
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import Lowered, lower
+from fgrad.lower.render.c import render_c
 from fgrad.lower.render.python_program import PythonProgram, shaped
 from fgrad.uop import dtype as dt
 from fgrad.uop.program import Program
@@ -31,8 +33,14 @@ class PythonExecutable:
     short = False
 
     def __init__(
-        self, program: Program, lowered: Lowered, inline: frozenset[int], name: str
+        self,
+        program: Program,
+        lowered: Lowered,
+        inline: frozenset[int],
+        name: str,
+        turn: threading.RLock | None = None,
     ) -> None:
+        self.turn = turn or threading.RLock()
         self.lowered = lowered
         self.name = name
         self.inline_params = inline
@@ -64,7 +72,8 @@ class PythonExecutable:
             window(w, dt.uint8, (n,), writable=True)
             for w, n in zip(argument_words[count:], self.out_sizes, strict=True)
         ]
-        self.interpreter.run(params, outs)
+        with self.turn:
+            self.interpreter.run(params, outs)
 
     def _host(self, number: int, ins: Sequence[Bytes], outs: Sequence[Bytes]) -> None:
         """Call a Python function on copies of its arguments; an ordered one sees no token."""
@@ -93,7 +102,9 @@ class PythonExecutable:
             shaped(memory, aval.dtype, aval.shape)[...] = value
 
     def text(self, stage: str) -> str:
-        """The program at `stage`: kernels, llvm or commands."""
+        """The program at `stage`: kernels, llvm, c or commands."""
+        if stage == "c":
+            return render_c(self.lowered, self.inline_params)
         if stage == "kernels":
             return self.lowered.as_text()
         if stage == "llvm":
@@ -101,7 +112,7 @@ class PythonExecutable:
         if stage == "commands":
             return "\n".join(f"EXEC {k.name}" for k in self.lowered.kernels)
         raise NotImplementedError(
-            f"the PYTHON device has no stage {stage!r}; choose kernels, llvm or commands"
+            f"the PYTHON device has no stage {stage!r}; choose kernels, llvm, c or commands"
         )
 
 
@@ -112,13 +123,14 @@ class PythonDevice:
         self.name = f"python:{index}" if index else "python"
         self.pool = host_pool
         self.limits = Limits()
+        self.turn = threading.RLock()  # one program after the other; a callback may run another
 
     def compile(
         self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
     ) -> PythonExecutable:
         """Lower for interpretation."""
         lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
-        return PythonExecutable(program, lowered, inline, name)
+        return PythonExecutable(program, lowered, inline, name, self.turn)
 
     def sync(self) -> None:
         """Everything is done when `call` returns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,21 @@ def test_callbacks_that_fail_are_reported(callback: Any, message: str) -> None:
         run(host_program(callback, Aval(F, (3,))), [[1.0, 2.0, 3.0]])
 
 
+def test_a_callback_may_run_a_program_of_the_same_device() -> None:
+    inner = program_of(lambda x: [b.mul(x, 3.0)], (F, (3,)))
+    p = host_program(lambda x: (run(inner, [x])[0],), Aval(F, (3,)))
+    np.testing.assert_array_equal(run(p, [[1.0, 2.0, 3.0]])[0], [6, 12, 18])
+
+
+def test_threads_take_turns() -> None:
+    p = program_of(lambda x: [b.gather(x, b.cast(x, I64))], (F, (8,)))
+    executable = PythonDevice(0).compile(p, frozenset(), frozenset(), "test")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: call(executable, p, [np.arange(8)])[0], range(16)))
+    for x in found:
+        np.testing.assert_array_equal(x, np.arange(8))
+
+
 def test_a_donated_parameter_holds_the_output() -> None:
     p = program_of(lambda x: [b.update(x, b.const(9.0, F, (2,)), box=[(1, 2, 1)])], (F, (5,)))
     executable = PythonDevice(0).compile(p, frozenset(), frozenset({0}), "test")
@@ -197,8 +213,9 @@ def test_the_device_is_found_by_name_and_shows_its_stages() -> None:
     assert executable.text("commands") == "EXEC " + executable.lowered.kernels[0].name
     assert "b0: float32[2] r" in executable.text("kernels")
     assert "define void @entry" in executable.text("llvm")
+    assert "void entry(int64_t *t)" in executable.text("c")
     with pytest.raises(
-        NotImplementedError, match="no stage 'asm'; choose kernels, llvm or commands"
+        NotImplementedError, match="no stage 'asm'; choose kernels, llvm, c or commands"
     ):
         executable.text("asm")
     device.sync()
