@@ -2,9 +2,9 @@
 
     python examples/gravity.py
 
-A probe leaves the Earth's orbit with a velocity to be found, flies 400 leapfrog steps in the field of the Sun and of Mars, and
-should arrive at Mars. The whole flight is one traced loop; `value_and_grad` gives the miss distance and its derivative with
-respect to the launch velocity, and Gauss-Newton steps with `jacfwd` close in on the target.
+A probe leaves the Earth's orbit with a velocity to be found, flies 400 leapfrog steps in the field of the Sun and
+of Mars, and should arrive at Mars. The whole flight is one traced loop; `value_and_grad` gives the miss distance
+and its derivative with respect to the launch velocity, and Gauss-Newton steps with `jacfwd` close in on the target.
 Units: astronomical units, years, solar masses (so that G is 4 pi^2).
 """
 
@@ -64,7 +64,9 @@ def main():
         if d < 1e-9:
             break
         velocity = velocity - np.linalg.solve(jacobian(velocity), residual(velocity))
-    print(f"launch velocity {np.asarray(velocity)} au/year, arrival {float(d) * 1.496e8:.3f} km from the centre of Mars")
+    print(
+        f"launch velocity {np.asarray(velocity)} au/year, arrival {float(d) * 1.496e8:.3f} km from the centre of Mars"
+    )
     if d > 1e-6:
         raise SystemExit("the probe missed Mars")
 

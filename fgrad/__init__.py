@@ -12,46 +12,46 @@ from fgrad import scipy as scipy
 from fgrad import tree as tree
 from fgrad import tree_util as tree_util
 from fgrad._version import __version__ as __version__
-from fgrad.backends import machines as _machines
+from fgrad.backends import machines as _machines  # noqa: F401  registers the devices
 from fgrad.config import config as config
 from fgrad.kernels import kernel_call as kernel_call
-from fgrad.run import compile as _compile
+from fgrad.run import compile as _compile  # noqa: F401  lends tracing its executor
 from fgrad.run.caches import clear_caches as clear_caches
 from fgrad.run.inspect import ShapeDtypeStruct as ShapeDtypeStruct
 from fgrad.run.jit import jit as jit
-from fgrad.run.placement import device_get as device_get
-from fgrad.run.placement import devices as devices
-from fgrad.run.placement import device_put as device_put
 from fgrad.run.placement import block_until_ready as block_until_ready
-from fgrad.run.placement import device_count as device_count
 from fgrad.run.placement import default_device as default_device
-from fgrad.run.program import named_call as named_call
-from fgrad.run.program import typeof as typeof
-from fgrad.run.program import make_program as make_program
+from fgrad.run.placement import device_count as device_count
+from fgrad.run.placement import device_get as device_get
+from fgrad.run.placement import device_put as device_put
+from fgrad.run.placement import devices as devices
 from fgrad.run.program import closure_convert as closure_convert
 from fgrad.run.program import eval_shape as eval_shape
+from fgrad.run.program import make_program as make_program
+from fgrad.run.program import named_call as named_call
+from fgrad.run.program import typeof as typeof
 from fgrad.trace.arraylike import Array as Array
-from fgrad.trace.callback import pure_callback as pure_callback
 from fgrad.trace.callback import io_callback as io_callback
-from fgrad.trace.custom import custom_vjp as custom_vjp
+from fgrad.trace.callback import pure_callback as pure_callback
 from fgrad.trace.custom import checkpoint as checkpoint
-from fgrad.trace.custom import custom_jvp as custom_jvp
 from fgrad.trace.custom import custom_gradient as custom_gradient
+from fgrad.trace.custom import custom_jvp as custom_jvp
+from fgrad.trace.custom import custom_vjp as custom_vjp
+from fgrad.trace.jacobian import hessian as hessian
 from fgrad.trace.jacobian import jacfwd as jacfwd
 from fgrad.trace.jacobian import jacrev as jacrev
-from fgrad.trace.jacobian import hessian as hessian
-from fgrad.trace.ref import freeze as freeze
 from fgrad.trace.ref import Ref as Ref
+from fgrad.trace.ref import freeze as freeze
 from fgrad.trace.ref import new_ref as new_ref
 from fgrad.trace.stage import suspended as ensure_compile_time_eval
+from fgrad.trace.transforms import grad as grad
+from fgrad.trace.transforms import jvp as jvp
 from fgrad.trace.transforms import linear_transpose as linear_transpose
 from fgrad.trace.transforms import linearize as linearize
-from fgrad.trace.transforms import grad as grad
 from fgrad.trace.transforms import value_and_grad as value_and_grad
 from fgrad.trace.transforms import vjp as vjp
-from fgrad.trace.transforms import jvp as jvp
 from fgrad.trace.vmap import vmap as vmap
-from fgrad.uop import infer as _infer
+from fgrad.uop import infer as _infer  # noqa: F401  fills the table of shapes
 
 remat = checkpoint
 

@@ -1,4 +1,5 @@
 """Looking into running programs: prints, callbacks, checks, memory."""
+
 from __future__ import annotations
 
 import sys

@@ -1,8 +1,10 @@
 """Kernels written by users: a body that reads and writes Refs, run over a grid.
 
-The body is traced like any other function. Its Refs are versions, so the library knows exactly what it reads and writes, in
-which order, and can differentiate, batch and run it on every device; lowering puts the versions back into memory, in place.
+The body is traced like any other function. Its Refs are versions, so the library knows exactly what it reads and
+writes, in which order, and can differentiate, batch and run it on every device; lowering puts the versions back
+into memory, in place.
 """
+
 from __future__ import annotations
 
 import math
@@ -70,8 +72,8 @@ def kernel_call(
 ) -> Callable[..., Any]:
     """A function of arrays that runs `body(*in_refs, *out_refs)` for every point of `grid`, in row-major order.
 
-    out_shape              a pytree of ShapeDtypeStructs or (shape, dtype) pairs: the results. What the body does not write
-                           is zero
+    out_shape              a pytree of ShapeDtypeStructs or (shape, dtype) pairs: the results. What the body does not
+                           write is zero
     input_output_aliases   {input: output}: that output begins with the contents of that input
     grad_fn                `grad_fn(args, outs, cts) -> cotangents of args` (None: no gradient); without it the body is
                            differentiated like any function
@@ -158,7 +160,9 @@ def kernel_call(
             back = given(args, got[0] if single else tree.unflatten(out_tree, got),
                          cts[0] if single else tree.unflatten(out_tree, cts))  # fmt: skip
             if not isinstance(back, tuple | list) or len(back) != len(args):
-                raise TypeError(f"kernel {label}: grad_fn must return one cotangent (or None) for each of {len(args)} arguments")
+                raise TypeError(
+                    f"kernel {label}: grad_fn must return one cotangent (or None) for each of {len(args)} arguments"
+                )
             return tuple(back)
 
         differentiable.defvjp(forward, backward)

@@ -1,4 +1,8 @@
-"""The machines that fgrad ships, by name. A machine's module, and lowering with it, is imported when it is first opened."""
+"""The machines that fgrad ships, by name.
+
+A machine's module, and lowering with it, is imported when it is first opened.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""The REFERENCE device: evaluates programs op by op in NumPy, without lowering. The judge of everything else, and slow."""
+"""The REFERENCE device:
+
+evaluates programs op by op in NumPy, without lowering. The judge of everything else, and slow.
+"""
+
 from __future__ import annotations
 
 from typing import Any

@@ -3,6 +3,7 @@
 An array owns its buffer: when it dies, the buffer goes back on the free list of its size class. `sig` is interned and
 exists only on concrete arrays, so one identity test in a generated wrapper checks class, aval, device and liveness.
 """
+
 from __future__ import annotations
 
 from typing import Any

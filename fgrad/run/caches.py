@@ -1,4 +1,5 @@
 """clear_caches: forget every compiled program and transformed program."""
+
 from __future__ import annotations
 
 from fgrad.run.compile import compiled
@@ -6,6 +7,7 @@ from fgrad.run.dispatch import Dispatcher
 from fgrad.trace import interpret
 from fgrad.trace.vmap import batched_program
 from fgrad.uop import cache
+
 
 def clear_caches() -> None:
     """Empty all caches: of transformed programs, of executables, of the signatures of all functions.

@@ -1,7 +1,9 @@
 """Programs become executables, once; graphs of concrete arrays are run.
 
-This is what un-jitted transformations use: the transformed program is compiled and cached by structure, like a jitted one.
+This is what un-jitted transformations use: the transformed program is compiled and cached by structure, like a
+jitted one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,9 +3,10 @@
 This is the general path: pytrees flattened by optree, a dictionary over (structure, avals, static values). `wrapper.py`
 generates the short path for signatures that were seen.
 
-A Ref among the arguments, or closed over, is one parameter for each identity: its contents at the call go in, and what the
-program leaves there comes out and becomes the Ref's new version.
+A Ref among the arguments, or closed over, is one parameter for each identity: its contents at the call go in, and
+what the program leaves there comes out and becomes the Ref's new version.
 """
+
 from __future__ import annotations
 
 import logging
@@ -54,7 +55,9 @@ def scalar_word(x: Any, dtype: dt.DType) -> int:
 
 
 class Traced:
-    """A traced function: its closed program over (*leaves, *entries of Refs, *captured arrays), and where each comes from."""
+    """A traced function: its closed program over (*leaves, *entries of Refs, *captured arrays), and where each comes
+    from.
+    """
 
     __slots__ = ("program", "captured", "out_tree", "out_avals", "refs", "finals")
 
@@ -158,7 +161,8 @@ class Dispatcher:
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
                     f"{tree.path_of(in_tree, i, 'arguments')} of {self.name} is a tracer ({x.aval}) made from "
-                    f"{origins([x.as_node()])}, whose trace has ended; return the value from the traced function instead of "
+                    f"{origins([x.as_node()])}, whose trace has ended; return the value from the traced function "
+                    "instead of "
                     "storing it outside"
                 )
             elif isinstance(x, DeviceArray):
@@ -197,7 +201,9 @@ class Dispatcher:
             return
         last = next(reversed(self.entries))[1]
         changes = [
-            f"argument {i}: {a} was {b}" for i, (a, b) in enumerate(zip(kinds, last, strict=False)) if a is not b and a != b
+            f"argument {i}: {a} was {b}"
+            for i, (a, b) in enumerate(zip(kinds, last, strict=False))
+            if a is not b and a != b
         ]
         reason = "; ".join(changes) or "another structure or other static values"
         _log.warning("%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason)
@@ -215,7 +221,9 @@ class Dispatcher:
 
         def run(*given: Any) -> Any:
             it = iter(given)
-            args, kwargs = tree.unflatten(in_tree, [proxies[i] if i in proxies else next(it) for i in range(len(leaves))])
+            args, kwargs = tree.unflatten(
+                in_tree, [proxies[i] if i in proxies else next(it) for i in range(len(leaves))]
+            )
             return fun(*args, **kwargs)
 
         run.__name__ = self.name
@@ -255,7 +263,9 @@ class Dispatcher:
         leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
         return Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
 
-    def call(self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()) -> Any:
+    def call(
+        self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()
+    ) -> Any:
         """Run the function on `leaves`."""
         leaves = self.concrete_leaves(leaves, in_tree)
         return self.run(self.entry(leaves, in_tree, statics, donated), leaves)

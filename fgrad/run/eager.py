@@ -1,9 +1,10 @@
 """public: the decorator of every public array function.
 
-Inside a stage the function inlines itself: its body runs on tracers. Outside, it is a cached jitted function of its own.
-The body receives whatever the user gave (tracers, arrays, NumPy arrays, numbers) and calls `lift` on it; parameters named
-in `static` are plain Python values and part of the cache key.
+Inside a stage the function inlines itself: its body runs on tracers. Outside, it is a cached jitted function of its
+own. The body receives whatever the user gave (tracers, arrays, NumPy arrays, numbers) and calls `lift` on it;
+parameters named in `static` are plain Python values and part of the cache key.
 """
+
 from __future__ import annotations
 
 import inspect

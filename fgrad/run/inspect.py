@@ -1,4 +1,5 @@
 """What became of a jitted function: its program, kernels, code and costs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,9 +33,10 @@ class ShapeDtypeStruct:
         return Aval(aval_of(self).dtype, self.shape).size
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ShapeDtypeStruct)
-            and (self.shape, self.dtype, self.weak_type) == (other.shape, other.dtype, other.weak_type)
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.weak_type) == (
+            other.shape,
+            other.dtype,
+            other.weak_type,
         )
 
     def __hash__(self) -> int:
@@ -53,7 +55,9 @@ def struct_of(aval: Aval) -> ShapeDtypeStruct:
 class Lowered:
     """A function traced for one signature. `as_text(stage)` shows it; `compile()` gives a callable."""
 
-    def __init__(self, dispatcher: Any, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> None:
+    def __init__(
+        self, dispatcher: Any, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]
+    ) -> None:
         self._dispatcher = dispatcher
         self._in_tree = in_tree
         self._statics = statics
@@ -105,9 +109,10 @@ class Lowered:
         """Bytes of arguments, outputs and intermediates."""
         e = self._executable()
         return {
-            "argument_bytes": sum(a.nbytes for a in self.in_avals), "output_bytes": sum(a.nbytes for a in self.out_avals),
+            "argument_bytes": sum(a.nbytes for a in self.in_avals),
+            "output_bytes": sum(a.nbytes for a in self.out_avals),
             "temporary_bytes": e.arena_bytes,
-        }  # fmt: skip
+        }
 
 
 __all__ = ["Lowered", "ShapeDtypeStruct", "struct_of"]

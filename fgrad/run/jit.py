@@ -1,8 +1,9 @@
 """jit: a function compiled once for each signature of its arguments.
 
-A jitted object is a real function. Its first calls take the general path (optree, a dictionary look-up); `wrapper.py` then
-replaces its code by one generated for the signatures that were seen.
+A jitted object is a real function. Its first calls take the general path (optree, a dictionary look-up);
+`wrapper.py` then replaces its code by one generated for the signatures that were seen.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -16,7 +17,6 @@ from fgrad.run.wrapper import Wrapper
 from fgrad.trace import tree
 from fgrad.trace.stage import is_tracing
 from fgrad.trace.staging import function_name, lift_results
-
 
 
 class Signature:
@@ -57,11 +57,14 @@ class Signature:
         for i in positions:
             if not variadic and not 0 <= i < len(by_position):
                 raise ArgumentError(
-                    f"jit({self.name}): {what}_argnums has {i}, but the function has {len(by_position)} positional parameters"
+                    f"jit({self.name}): {what}_argnums has {i}, but the function has {len(by_position)} positional "
+                    "parameters"
                 )
         for word in words:
             if word not in known and not takes_any:
-                raise ArgumentError(f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function")
+                raise ArgumentError(
+                    f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function"
+                )
         for i, p in enumerate(by_position):
             if i in positions and p.kind is p.POSITIONAL_OR_KEYWORD:
                 words.add(p.name)
@@ -83,7 +86,8 @@ class Signature:
                 hash(value)
             except TypeError:
                 raise ArgumentError(
-                    f"jit({self.name}): static argument {key!r} is {value!r}, of type {type(value).__name__}, which cannot "
+                    f"jit({self.name}): static argument {key!r} is {value!r}, of type {type(value).__name__}, "
+                    "which cannot "
                     "be hashed; pass a tuple instead of a list, or make the argument dynamic"
                 ) from None
         return (dynamic, rest), (_Static(fixed), _Static(named))
@@ -138,8 +142,8 @@ def jit(
     static_argnums, static_argnames  arguments that are Python values; must be hashable, each value compiles anew
     donate_argnums, donate_argnames  arguments whose memory the call may reuse; unusable afterwards
 
-    Python numbers never compile anew by their value. The result has `.lower(*args)`, `.trace`, `.eval_shape`, `.clear_cache()`
-    and `.cache_size()`. Raises ArgumentError for argument positions or names that do not exist.
+    Python numbers never compile anew by their value. The result has `.lower(*args)`, `.trace`, `.eval_shape`,
+    `.clear_cache()` and `.cache_size()`. Raises ArgumentError for argument positions or names that do not exist.
 
     >>> jit(lambda x: x * 2)(3.0)
     Array(6., dtype=float32, weak_type=True)
@@ -207,14 +211,19 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
         return lower(*args, **kwargs).out_info
 
     extras: dict[str, Any] = {
-        "lower": lower, "trace": lower, "clear_cache": clear_cache, "eval_shape": eval_shape,
-        "cache_size": lambda: len(dispatcher.entries), "_cache_size": lambda: len(dispatcher.entries),
-        "dispatcher": dispatcher, "__wrapped__": fun, "__doc__": getattr(fun, "__doc__", None),
-        "__module__": getattr(fun, "__module__", __name__), "__qualname__": getattr(fun, "__qualname__", signature.name),
+        "lower": lower,
+        "trace": lower,
+        "clear_cache": clear_cache,
+        "eval_shape": eval_shape,
+        "cache_size": lambda: len(dispatcher.entries),
+        "_cache_size": lambda: len(dispatcher.entries),
+        "dispatcher": dispatcher,
+        "__wrapped__": fun,
+        "__doc__": getattr(fun, "__doc__", None),
+        "__module__": getattr(fun, "__module__", __name__),
+        "__qualname__": getattr(fun, "__qualname__", signature.name),
         "__name__": signature.name,
-    }  # fmt: skip
+    }
     for name, value in extras.items():
         setattr(jitted, name, value)
     return jitted
-
-

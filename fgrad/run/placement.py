@@ -1,4 +1,5 @@
 """Where arrays live, and waiting for them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

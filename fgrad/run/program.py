@@ -1,4 +1,5 @@
 """Looking at functions without running them: make_program, eval_shape, closure_convert."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,10 +1,11 @@
 """The generated short path of a jitted function.
 
-For every signature that was seen, code is generated that checks the arguments by identity, takes output buffers from free
-lists, fills a table and makes the native call. The jitted function is a real function whose `__code__` is replaced, so its
-own parameter names, keywords and defaults cost nothing. Whatever the generated code does not know (tracers, NumPy arrays, other
-trees, an empty free list, a busy device) falls through to the general path.
+For every signature that was seen, code is generated that checks the arguments by identity, takes output buffers
+from free lists, fills a table and makes the native call. The jitted function is a real function whose `__code__` is
+replaced, so its own parameter names, keywords and defaults cost nothing. Whatever the generated code does not know
+(tracers, NumPy arrays, other trees, an empty free list, a busy device) falls through to the general path.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -13,7 +14,6 @@ import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
-
 
 from fgrad.run.array import DeviceArray, Gone
 from fgrad.run.dispatch import Entry

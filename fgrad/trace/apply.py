@@ -1,8 +1,9 @@
 """Close a function over its arguments into a Program, and put Programs to work on arrays.
 
-All transforms are written with these two: `close_over` traces a function and closes it, `apply` inlines a program into the
-open stage, or runs it when nothing is being traced.
+All transforms are written with these two: `close_over` traces a function and closes it, `apply` inlines a program
+into the open stage, or runs it when nothing is being traced.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,8 @@ from fgrad.uop.program import Program, closure
 class Closed:
     """A function as Program over (*captured, *params, *entries of Refs). `nodes` are what all these stand for.
 
-    The Program's outs are the function's own (`out_avals`), then the final versions of the Refs it wrote; its effects say
-    which parameter each of these came in by. `refs` has the Ref behind such a parameter.
+    The Program's outs are the function's own (`out_avals`), then the final versions of the Refs it wrote; its
+    effects say which parameter each of these came in by. `refs` has the Ref behind such a parameter.
     """
 
     program: Program
@@ -45,7 +46,10 @@ class Closed:
 
 
 def operand(x: Any) -> Tracer:
-    """The tracer of an argument. Outside of any stage a number becomes a 0-d array: its value must not be part of a program."""
+    """The tracer of an argument.
+
+    Outside of any stage a number becomes a 0-d array: its value must not be part of a program.
+    """
     if not is_tracing() and is_scalar(x) and hooks.from_host is not None:
         t = lift(x)
         return Tracer(hooks.from_host(np.asarray(x), dtype=t.node.dtype, weak=t.weak).as_node(), t.weak)
@@ -57,7 +61,8 @@ def check_leaves(leaves: Sequence[Any], spec: tree.TreeDef, what: str, root: str
     for i, x in enumerate(leaves):
         if not is_arraylike(x):
             raise TypeError(
-                f"{what} takes arrays and numbers, but {tree.path_of(spec, i, root)} is {x!r} of type {type(x).__name__}"
+                f"{what} takes arrays and numbers, but {tree.path_of(spec, i, root)} is {x!r} of type "
+                f"{type(x).__name__}"
             )
 
 
@@ -81,9 +86,7 @@ def close_over(
             program = Program(program.params, program.outs, effects)
     refs = {first + i: r for i, r in enumerate(traced.refs)}
     entries = [version_in(r, len(stages()) - 1) for r in traced.refs]
-    return Closed(
-        program, [*captured, *nodes, *entries], len(captured), avals, traced.out_tree, traced.out_avals, refs
-    )
+    return Closed(program, [*captured, *nodes, *entries], len(captured), avals, traced.out_tree, traced.out_avals, refs)
 
 
 def apply(

@@ -1,8 +1,10 @@
 """Array: what concrete arrays and tracers have in common.
 
-`fgrad.Array` is this class, so `isinstance(x, fgrad.Array)` holds for both. The operators and the NumPy methods are attached by
-`fgrad.numpy.methods` when the package is imported: they are the public functions, looked up at call time.
+`fgrad.Array` is this class, so `isinstance(x, fgrad.Array)` holds for both. The operators and the NumPy methods are
+attached by `fgrad.numpy.methods` when the package is imported: they are the public functions, looked up at call
+time.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -82,9 +84,7 @@ class Array:
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
-            raise ValueError(
-                f"the truth of an array of shape {self.shape} is ambiguous; use .any() or .all()"
-            )
+            raise ValueError(f"the truth of an array of shape {self.shape} is ambiguous; use .any() or .all()")
         return bool(self._scalar("bool()"))
 
     def __int__(self) -> int:
@@ -116,18 +116,24 @@ class Array:
 
 
 def refuse_value(aval: Aval, waiting: list[str], origins: str) -> Exception:
-    """The error for a tracer that was asked for its value: it depends on `origins`, and the stages `waiting` are open."""
+    """The error for a tracer that was asked for its value:
+
+    it depends on `origins`, and the stages `waiting` are open.
+    """
     if not waiting:
         return note_user_line(
             LeakedTracerError(
-                f"a traced value ({aval}, made from {origins}) was asked for its value after its trace had ended; return it "
+                f"a traced value ({aval}, made from {origins}) was asked for its value after its trace had ended; "
+                "return it "
                 "from the function instead of storing it outside"
             )
         )
     return note_user_line(
         ConcretizationError(
-            f"a traced value ({aval}) was asked for its value inside {waiting[-1]}, where it has none yet: it depends on "
-            f"{origins}. Use fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the argument "
+            f"a traced value ({aval}) was asked for its value inside {waiting[-1]}, where it has none yet: it "
+            "depends on "
+            f"{origins}. Use fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the "
+            "argument "
             "static (static_argnums) if it is a Python value, or move this code out of the transformed function"
         )
     )

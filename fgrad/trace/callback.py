@@ -1,9 +1,10 @@
 """Python functions called from inside programs: pure_callback, io_callback, and what debug is made of.
 
-An impure callback must run although nobody may use its results, and ordered ones must run in program order: it takes a token
-and gives a token, and the token is the content of a Ref. So callbacks are effects of the program like any write, under every
-transformation.
+An impure callback must run although nobody may use its results, and ordered ones must run in program order: it
+takes a token and gives a token, and the token is the content of a Ref. So callbacks are effects of the program like
+any write, under every transformation.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -58,9 +59,7 @@ def _host(
     return Host(flat, outs, name, ordered=effect, pure=not effect, vectorized=vectorized)
 
 
-def _call(
-    callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, effect: bool, vectorized: bool
-) -> Any:
+def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, effect: bool, vectorized: bool) -> Any:
     leaves, in_tree = tree.flatten((args, kwargs))
     for i, x in enumerate(leaves):
         if not is_arraylike(x):
@@ -115,7 +114,14 @@ def pure_callback(
     It may be called any number of times, or not at all when its result is unused. It has no derivative: wrap it in
     custom_jvp or custom_vjp.
     """
-    if vmap_method not in (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"):
+    if vmap_method not in (
+        None,
+        "sequential",
+        "sequential_unrolled",
+        "expand_dims",
+        "broadcast_all",
+        "legacy_vectorized",
+    ):
         raise ValueError(f"vmap_method {vmap_method!r} is unknown; use sequential, expand_dims or broadcast_all")
     if not is_tracing():
         return _now(callback, result_shape_dtypes, args, kwargs)
@@ -127,7 +133,8 @@ def io_callback(
     callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, ordered: bool = False, sharding: Any = None,
     **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Call a Python function with side effects from inside a program, exactly once for each execution, in program order.
+    """Call a Python function with side effects from inside a program, exactly once for each execution, in program
+    order.
 
     result_shape_dtypes   a pytree of ShapeDtypeStructs: what `callback` returns; None for nothing
     ordered               accepted for compatibility: all callbacks with effects keep the order of the program

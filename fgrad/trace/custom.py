@@ -1,8 +1,10 @@
 """Derivatives given by users: custom_jvp, custom_vjp, custom_gradient, and checkpoint.
 
-Inside a stage such a function becomes a CALL whose rule the interpreters ask (`call.py`); outside it simply runs. One rule
-object serves all calls of one function with arguments of one structure, so equal calls stay equal programs.
+Inside a stage such a function becomes a CALL whose rule the interpreters ask (`call.py`); outside it simply runs.
+One rule object serves all calls of one function with arguments of one structure, so equal calls stay equal
+programs.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -39,7 +41,8 @@ def _positional(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     bound.apply_defaults()
     if bound.kwargs:
         raise ArgumentError(
-            f"{function_name(fun)} has a custom derivative, so its keyword-only arguments {sorted(bound.kwargs)} must become "
+            f"{function_name(fun)} has a custom derivative, so its keyword-only arguments {sorted(bound.kwargs)} "
+            "must become "
             "positional"
         )
     return bound.args
@@ -51,7 +54,9 @@ class _Rule:
     `captured` are the outer nodes the body closed over: they come first among the CALL's sources.
     """
 
-    def __init__(self, owner: _Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]) -> None:
+    def __init__(
+        self, owner: _Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]
+    ) -> None:
         self.owner = owner
         self.in_tree = in_tree
         self.fixed = fixed
@@ -103,7 +108,9 @@ class _Custom:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if not self.ready():
-            raise ArgumentError(f"{name} has no derivative rule yet: call its {'defjvp' if self.kind == 'custom_jvp' else 'defvjp'}")
+            raise ArgumentError(
+                f"{name} has no derivative rule yet: call its {'defjvp' if self.kind == 'custom_jvp' else 'defvjp'}"
+            )
         if not is_tracing():
             return self.fun(*args, **kwargs)
         args = _positional(self.fun, args, kwargs)
@@ -167,9 +174,7 @@ class _JvpRule(_Rule):
         n = len(self.captured)
         with opened(Stage(f"the jvp rule of {name}")):
             args = self.tracers(primals)
-            given = tree.unflatten(
-                self.in_tree, [_zeros(d, p) for d, p in zip(tangents[n:], primals[n:], strict=True)]
-            )
+            given = tree.unflatten(self.in_tree, [_zeros(d, p) for d, p in zip(tangents[n:], primals[n:], strict=True)])
             fixed = [x for _, x in self.fixed]
             result = owner.rule(*fixed, args, given)
             if not (isinstance(result, tuple | list) and len(result) == 2):
@@ -273,7 +278,9 @@ class _VjpRule(_Rule):
         res_tree = self.residual_trees[_avals(residuals)]
         with opened(Stage(what)):
             res = tree.unflatten(res_tree, [Tracer(r) for r in residuals])
-            ct = tree.unflatten(self.out_tree, [_zeros(c, o) for c, o in zip(cts, self.out_avals[_avals(residuals)], strict=True)])
+            ct = tree.unflatten(
+                self.out_tree, [_zeros(c, o) for c, o in zip(cts, self.out_avals[_avals(residuals)], strict=True)]
+            )
             got = owner.backward(*[x for _, x in self.fixed], res, ct)
             if not isinstance(got, tuple | list):
                 raise TypeError(f"{what} must return a tuple with one cotangent for each argument, got {got!r}")
@@ -317,7 +324,8 @@ class custom_vjp(_Custom):
     >>> clip_gradient.defvjp(
     ...     lambda x, limit: (x, limit), lambda limit, ct: (fnp.clip(ct, -limit, limit), None))
 
-    The backward rule returns one cotangent for each argument; None means no gradient. Source: the interface of jax.custom_vjp.
+    The backward rule returns one cotangent for each argument; None means no gradient. Source: the interface of
+    jax.custom_vjp.
     """
 
     kind = "custom_vjp"
@@ -333,10 +341,15 @@ class custom_vjp(_Custom):
     def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
         return _VjpRule(self, in_tree, fixed, captured)
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, **unsupported: Any) -> None:
-        """Give the rules: `fwd(*args) -> (output, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`."""
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, **unsupported: Any
+    ) -> None:
+        """Give the rules: `fwd(*args) -> (output, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
+        """
         if symbolic_zeros or any(unsupported.values()):
-            raise NotImplementedError("symbolic_zeros and optimize_remat are not supported; zero cotangents arrive as zeros")
+            raise NotImplementedError(
+                "symbolic_zeros and optimize_remat are not supported; zero cotangents arrive as zeros"
+            )
         self.forward, self.backward = fwd, bwd
 
 

@@ -1,4 +1,8 @@
-"""The Programs behind jvp, linearize, vjp and grad, in the form the public transforms want them: memoised and simplified."""
+"""The Programs behind jvp, linearize, vjp and grad, in the form the public transforms want them:
+
+memoised and simplified.
+"""
+
 from __future__ import annotations
 
 from fgrad.trace.interpret import memo
@@ -36,7 +40,8 @@ def gradient_program(program: Program, wrt: tuple[int, ...]) -> Program:
 
 @memo
 def linearize_program(program: Program, wrt: tuple[int, ...], keep: int) -> tuple[Program, Program]:
-    """-> (forward: params -> (*outs, *residuals), linear: (*residuals, *tangents of `wrt`) -> tangents of floating outs).
+    """-> (forward: params -> (*outs, *residuals), linear: (*residuals, *tangents of `wrt`) -> tangents of floating
+    outs).
 
     Tangents are given for the floating ones among the first `keep` outs.
     """
@@ -47,5 +52,7 @@ def linearize_program(program: Program, wrt: tuple[int, ...], keep: int) -> tupl
 
 @memo
 def transpose_from(program: Program, constants: int) -> Program:
-    """`program` is linear in its parameters from number `constants` on -> (*constants, *cts of outs) -> their cotangents."""
+    """`program` is linear in its parameters from number `constants` on -> (*constants, *cts of outs) -> their
+    cotangents.
+    """
     return transpose_linear(program, tuple(range(constants, len(program.params))))

@@ -1,4 +1,5 @@
 """jacfwd, jacrev, hessian: all derivatives at once, by mapping over a basis of tangents or cotangents."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -44,9 +45,14 @@ def _unravel(jacobian: Any, avals: Sequence[Aval], axis: int) -> list[Any]:
 
 
 def _prepare(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, what: str, holomorphic: bool,
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    argnums: ArgNums,
+    what: str,
+    holomorphic: bool,
     allow_int: bool,
-) -> tuple[Callable[..., Any], tuple[Any, ...], list[Tracer], tree.TreeDef]:  # fmt: skip
+) -> tuple[Callable[..., Any], tuple[Any, ...], list[Tracer], tree.TreeDef]:
     at = _positions(argnums, args, what)
     moving = tuple([args[i] for i in at])
     leaves, spec = tree.flatten(moving)
@@ -56,7 +62,9 @@ def _prepare(
     return _bind(fun, args, kwargs, at), moving, operands, spec
 
 
-def jacfwd(fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(
+    fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The Jacobian of `fun` by forward mode, one tangent for each input element: best for tall Jacobians.
 
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
@@ -87,7 +95,11 @@ def jacfwd(fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False,
 
 
 def jacrev(
-    fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+    fun: Callable[..., Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian of `fun` by reverse mode, one cotangent for each output element: best for wide Jacobians.
 
@@ -126,8 +138,13 @@ def jacrev(
     return jacobian
 
 
-def hessian(fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
-    """The matrix of second derivatives of `fun`, forward over reverse; shape output.shape + input.shape + input.shape."""
+def hessian(
+    fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The matrix of second derivatives of `fun`, forward over reverse;
+
+    shape output.shape + input.shape + input.shape.
+    """
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 

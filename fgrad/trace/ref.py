@@ -1,10 +1,12 @@
 """Ref: memory with an identity, read and written under every transformation.
 
-A Ref holds a *version*: outside of any stage a concrete array, inside a stage a node. The first touch in a stage makes the
-current version a parameter of it; a write makes a new version; on closing, the final versions are listed as effects of the
-Program, and whoever applies the Program writes them back (`apply.py`). Local Refs leave no trace. The order of reads and
-writes is thereby the order of the program text: ORDERING clauses 1 and 2 hold by construction.
+A Ref holds a *version*: outside of any stage a concrete array, inside a stage a node. The first touch in a stage
+makes the current version a parameter of it; a write makes a new version; on closing, the final versions are listed
+as effects of the Program, and whoever applies the Program writes them back (`apply.py`). Local Refs leave no trace.
+The order of reads and writes is thereby the order of the program text: ORDERING clauses 1 and 2 hold by
+construction.
 """
+
 from __future__ import annotations
 
 import sys
@@ -59,7 +61,9 @@ class Ref:
 
     def _alive(self) -> None:
         if self._frozen:
-            raise OrderingError("this Ref was frozen and can be neither read nor written; use the array that freeze returned")
+            raise OrderingError(
+                "this Ref was frozen and can be neither read nor written; use the array that freeze returned"
+            )
 
     def get(self) -> Any:
         """The current contents, as a value that later writes do not change."""
@@ -68,7 +72,10 @@ class Ref:
         return Tracer(version_in(self, len(stack) - 1), self._aval.weak) if stack else self._array
 
     def take(self) -> Any:
-        """The current version of a concrete Ref, for a call that overwrites it: a copy if somebody else holds it too."""
+        """The current version of a concrete Ref, for a call that overwrites it:
+
+        a copy if somebody else holds it too.
+        """
         self._alive()
         array = self._array
         # two references are ours (the attribute and the local), one is getrefcount's argument
@@ -112,8 +119,10 @@ class Ref:
     def _check_weight(self, value: Any) -> None:
         """A value that would have to be narrowed to fit is refused: nothing is silently truncated."""
         t = lift(value).aval
-        if not t.weak and promote((t.dtype, False), (self._aval.dtype, False))[0] is not self._aval.dtype and (
-            t.dtype.kind > self._aval.dtype.kind
+        if (
+            not t.weak
+            and promote((t.dtype, False), (self._aval.dtype, False))[0] is not self._aval.dtype
+            and (t.dtype.kind > self._aval.dtype.kind)
         ):
             raise TypeError(f"cannot store {t} in a Ref of dtype {self._aval.dtype}; convert it with .astype first")
 
@@ -218,4 +227,3 @@ def swap(ref: Ref, index: Any, value: Any) -> Any:
 def touched(stage: Stage) -> list[tuple[Ref, Version]]:
     """The outer Refs that a stage has read or written, in order of first touch."""
     return [(r, v) for r, v in stage.refs.items() if v.entry is not None]
-

@@ -1,9 +1,10 @@
 """Stages: a function runs once on tracers and leaves a Program.
 
-Every thread has a stack of open stages. There are no trace levels: a PARAM belongs to the stage that opened it, an outer
-tracer used inside is simply a free node. A *concrete* stage (un-jitted grad, vjp, jvp, linearize) knows what its parameters
-stand for, so a tracer asked for a value can answer.
+Every thread has a stack of open stages. There are no trace levels: a PARAM belongs to the stage that opened it, an
+outer tracer used inside is simply a free node. A *concrete* stage (un-jitted grad, vjp, jvp, linearize) knows what
+its parameters stand for, so a tracer asked for a value can answer.
 """
+
 from __future__ import annotations
 
 import threading
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrad.errors import LeakedTracerError
-from fgrad.uop.node import UOp, Storage, substitute, toposort, uop
+from fgrad.uop.node import Storage, UOp, substitute, toposort, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program, close
 
@@ -116,7 +117,8 @@ def check_leaks(roots: Sequence[UOp], what: str) -> None:
     for p in open_params_below(roots):
         if p not in alive:
             raise LeakedTracerError(
-                f"{what} uses a tracer made from {p.arg[0][2]} ({p.dtype}{list(p.shape)}), whose trace has ended; return "
+                f"{what} uses a tracer made from {p.arg[0][2]} ({p.dtype}{list(p.shape)}), whose trace has ended; "
+                "return "
                 "the value from that function instead of storing it outside"
             )
 

@@ -1,4 +1,5 @@
 """Run a function once on tracers and collect what it returns."""
+
 from __future__ import annotations
 
 import inspect
@@ -61,7 +62,10 @@ def argument_names(fun: Callable[..., Any], in_tree: tree.TreeDef) -> list[str]:
 
 
 def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
-    """The leaves of what a function returned, as tracers. Raises TypeError naming the path of a leaf that is no array."""
+    """The leaves of what a function returned, as tracers.
+
+    Raises TypeError naming the path of a leaf that is no array.
+    """
     leaves, spec = tree.flatten(out)
     for i, leaf in enumerate(leaves):
         if not is_arraylike(leaf):
@@ -100,5 +104,11 @@ def trace(
         entries = [v.entry for _, v in seen if v.entry is not None]
         finals = [(i, v.now) for i, (_, v) in enumerate(seen) if v.is_written]
         return Traced(
-            params, [r.node for r in results], out_tree, [r.weak for r in results], [r for r, _ in seen], entries, finals
+            params,
+            [r.node for r in results],
+            out_tree,
+            [r.weak for r in results],
+            [r for r, _ in seen],
+            entries,
+            finals,
         )

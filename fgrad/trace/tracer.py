@@ -1,4 +1,5 @@
 """Tracer: an array that is still a question; and `lift`, which turns anything array-like into one."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Tracer(Array):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise TracerArrayConversionError(
-            f"a traced value ({self.aval}) was given to NumPy, which would lose its history; use the fgrad.numpy function "
+            f"a traced value ({self.aval}) was given to NumPy, which would lose its history; use the fgrad.numpy "
+            "function "
             "instead, or fgrad.pure_callback"
         )
 
@@ -161,6 +163,16 @@ def broadcast(nodes: Sequence[UOp]) -> list[UOp]:
 
 
 __all__ = [
-    "ArrayLike", "ConcretizationError", "Tracer", "aval_of", "broadcast", "cast_node", "is_arraylike", "is_scalar", "lift",
-    "promoted", "scalar_fits", "scalar_node",
-]  # fmt: skip
+    "ArrayLike",
+    "ConcretizationError",
+    "Tracer",
+    "aval_of",
+    "broadcast",
+    "cast_node",
+    "is_arraylike",
+    "is_scalar",
+    "lift",
+    "promoted",
+    "scalar_fits",
+    "scalar_node",
+]

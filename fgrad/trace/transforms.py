@@ -1,8 +1,9 @@
 """grad and its family: the public transforms of differentiation, as functions on functions.
 
-Each traces its function once (`close_over`), transforms the Program (memoised), and applies the result. Arguments that are not
-differentiated are passed through untouched.
+Each traces its function once (`close_over`), transforms the Program (memoised), and applies the result. Arguments
+that are not differentiated are passed through untouched.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -36,7 +37,9 @@ def _positions(argnums: ArgNums, args: Sequence[Any], what: str) -> tuple[int, .
     return tuple([i % len(args) for i in many])
 
 
-def _bind(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], at: Sequence[int]) -> Callable[..., Any]:
+def _bind(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], at: Sequence[int]
+) -> Callable[..., Any]:
     """`fun` as a function of the arguments at positions `at` only."""
 
     def bound(*moving: Any) -> Any:
@@ -56,7 +59,9 @@ def _split_aux(fun: Callable[..., Any], what: str) -> tuple[Callable[..., Any], 
     def pair(*args: Any, **kwargs: Any) -> Any:
         result = fun(*args, **kwargs)
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise TypeError(f"{what} with has_aux=True needs a function that returns a pair (output, aux), got {result!r}")
+            raise TypeError(
+                f"{what} with has_aux=True needs a function that returns a pair (output, aux), got {result!r}"
+            )
         sizes.append(tree.structure(result[0]))
         return result
 
@@ -64,7 +69,9 @@ def _split_aux(fun: Callable[..., Any], what: str) -> tuple[Callable[..., Any], 
     return pair, sizes
 
 
-def _differentiable(operands: Sequence[Tracer], spec: tree.TreeDef, what: str, holomorphic: bool, allow_int: bool) -> None:
+def _differentiable(
+    operands: Sequence[Tracer], spec: tree.TreeDef, what: str, holomorphic: bool, allow_int: bool
+) -> None:
     for i, t in enumerate(operands):
         dtype = t.node.dtype
         path = tree.path_of(spec, i, "args")
@@ -163,7 +170,11 @@ def _check_scalar(fun: Callable[..., Any], closed: Closed, out_tree: tree.TreeDe
     if not aval.dtype.is_inexact or (aval.dtype.is_complex and not holomorphic):
         raise NonScalarGradError(
             f"grad needs a function with real output (a floating dtype), but {name} returned {aval}; "
-            + ("take its real part or abs, or use holomorphic=True" if aval.dtype.is_complex else "convert it to a float")
+            + (
+                "take its real part or abs, or use holomorphic=True"
+                if aval.dtype.is_complex
+                else "convert it to a float"
+            )
         )
 
 
@@ -204,8 +215,10 @@ def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what
         if not p.node.dtype.is_inexact:
             if getattr(x, "dtype", None) != float0:
                 raise DtypeError(
-                    f"{what}: the tangent of an integer or bool input ({tree.path_of(spec, i, 'primals')}, {p.aval}) has "
-                    f"dtype float0, got {getattr(x, 'dtype', type(x).__name__)}; use numpy.zeros(shape, fgrad.dtypes.float0)"
+                    f"{what}: the tangent of an integer or bool input ({tree.path_of(spec, i, 'primals')}, "
+                    f"{p.aval}) has "
+                    f"dtype float0, got {getattr(x, 'dtype', type(x).__name__)}; use numpy.zeros(shape, "
+                    "fgrad.dtypes.float0)"
                 )
             out.append(None)
             continue
@@ -218,7 +231,8 @@ def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what
         if t.node.dtype is not p.node.dtype:
             if not t.weak:
                 raise DtypeError(
-                    f"{what} needs tangents of their primals' dtype, but {tree.path_of(spec, i, 'tangents')} is {t.aval} "
+                    f"{what} needs tangents of their primals' dtype, but {tree.path_of(spec, i, 'tangents')} is "
+                    f"{t.aval} "
                     f"and the primal {p.aval}"
                 )
             t = Tracer(build.cast(t.node, p.node.dtype), p.weak)
@@ -297,7 +311,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
     """-> (fun(*primals), f_vjp[, aux]): `f_vjp(cotangent)` is the tuple of cotangents of the primals.
 
-    The cotangent has the structure, shapes and dtypes of `fun`'s output. `fun` is run once; its residuals are kept by `f_vjp`.
+    The cotangent has the structure, shapes and dtypes of `fun`'s output. `fun` is run once; its residuals are kept
+    by `f_vjp`.
 
     >>> y, back = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> back(1.0)
@@ -319,7 +334,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
 
     def f_vjp(*cotangent: Any) -> Any:
         if len(cotangent) != 1:
-            raise TypeError(f"the function returned by vjp takes one cotangent, the shape of the output; got {len(cotangent)}")
+            raise TypeError(
+                f"the function returned by vjp takes one cotangent, the shape of the output; got {len(cotangent)}"
+            )
         leaves, ct_spec = tree.flatten(cotangent[0])
         if ct_spec != out_tree:
             raise TypeError(

@@ -1,4 +1,5 @@
 """Pytrees: optree with fgrad's namespace. None is an empty tree; dictionaries are ordered by key."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

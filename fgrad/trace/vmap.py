@@ -1,4 +1,5 @@
 """vmap: a function of one example becomes a function of a batch."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,8 @@ def batched_program(
             if axis is None:
                 if is_batched and j not in hidden:
                     raise VmapAxisError(
-                        f"output {j} of the mapped function depends on the mapped axis, but its out_axes is None; give it "
+                        f"output {j} of the mapped function depends on the mapped axis, but its out_axes is None; "
+                        "give it "
                         "an axis, or reduce over the batch with a collective (axis_name=)"
                     )
                 outs.append(o)

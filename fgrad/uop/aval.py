@@ -1,4 +1,5 @@
 """What is known of a value before it exists: dtype, shape, and whether its dtype is weak."""
+
 from __future__ import annotations
 
 import math

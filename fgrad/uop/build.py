@@ -3,6 +3,7 @@
 They broadcast shapes, turn Python numbers into constants of the other operand's dtype, and drop movement that moves
 nothing. They do not promote dtypes: that is decided at the public face. Nothing here changes a value, a NaN or a sign.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

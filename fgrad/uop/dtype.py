@@ -3,6 +3,7 @@
 A `DType` is a singleton: compare with `is`. Weak types (Python scalars, and results made only of them) are no
 DTypes of their own: an array carries a `weak` flag beside its dtype, and `promote` looks at both.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -114,9 +115,7 @@ def to_dtype(what: Any) -> DType:
         return name
     got = _BY_NP.get(key.newbyteorder("=") if key.byteorder not in "=|" else key)
     if got is None:
-        raise DtypeError(
-            f"arrays of dtype {key} are not supported; use one of {', '.join(map(str, ALL))}"
-        )
+        raise DtypeError(f"arrays of dtype {key} are not supported; use one of {', '.join(map(str, ALL))}")
     return got
 
 
@@ -185,8 +184,12 @@ def _lub(a: str, b: str) -> str:
     return least[0]
 
 
-_LUB = {(a, b): _lub(a, b) for a in _EDGES for b in _EDGES if _ABOVE[a] & _ABOVE[b]
-        and len([n for n in _ABOVE[a] & _ABOVE[b] if _ABOVE[a] & _ABOVE[b] <= _ABOVE[n]]) == 1}
+_LUB = {
+    (a, b): _lub(a, b)
+    for a in _EDGES
+    for b in _EDGES
+    if _ABOVE[a] & _ABOVE[b] and len([n for n in _ABOVE[a] & _ABOVE[b] if _ABOVE[a] & _ABOVE[b] <= _ABOVE[n]]) == 1
+}
 _WEAK = {Kind.BOOL: "bool", Kind.UINT: "i*", Kind.INT: "i*", Kind.FLOAT: "f*", Kind.COMPLEX: "c*"}
 
 

@@ -1,4 +1,5 @@
 """dtype and shape of every op, and what is wrong when the sources do not fit. One row per op, in the order of op.py."""
+
 from __future__ import annotations
 
 import math

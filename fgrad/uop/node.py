@@ -1,8 +1,10 @@
 """UOp: one interned, immutable node. Equal nodes are the same object.
 
-The table is weak and takes no lock: `setdefault` on a dict is atomic, and a dead entry is removed only while it really is
-dead. dtype, shape and `born` are computed once, when the table misses, so errors point at the user's line.
+The table is weak and takes no lock: `setdefault` on a dict is atomic, and a dead entry is removed only while it
+really is dead. dtype, shape and `born` are computed once, when the table misses, so errors point at the user's
+line.
 """
+
 from __future__ import annotations
 
 import gc
@@ -72,9 +74,7 @@ class Storage:
 
     __slots__ = ("dtype", "shape", "owner", "external", "__weakref__")
 
-    def __init__(
-        self, dtype: DType, shape: tuple[int, ...], owner: object = None, external: bool = False
-    ) -> None:
+    def __init__(self, dtype: DType, shape: tuple[int, ...], owner: object = None, external: bool = False) -> None:
         self.dtype = dtype
         self.shape = shape
         self.owner = owner

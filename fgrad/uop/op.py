@@ -2,6 +2,7 @@
 
 Sources are written in parentheses, the arg after the colon. "axes" are positions in the result unless said otherwise.
 """
+
 from __future__ import annotations
 
 from enum import IntEnum, auto
@@ -25,9 +26,13 @@ class Op(IntEnum):
     FLIP = auto()  # (x): axes
     BITCAST = auto()  # (x): dtype                  same itemsize
     WINDOW = auto()  # (x): (axis, kaxis, n, o, stride, dilation)  y[..o..k..] = x[..o*stride+k*dilation..k..]
-    SKEW = auto()  # (x): same                      transpose of WINDOW: y[..n..k..] = x[..(n-k*dilation)/stride..k..] or 0
+    SKEW = (
+        auto()
+    )  # (x): same                      transpose of WINDOW: y[..n..k..] = x[..(n-k*dilation)/stride..k..] or 0
     # ---- elementwise, one operand
-    CAST = auto()  # (x): dtype                     as NumPy; float to int truncates, out of range saturates, NaN gives 0
+    CAST = (
+        auto()
+    )  # (x): dtype                     as NumPy; float to int truncates, out of range saturates, NaN gives 0
     NEG = auto()
     NOT = auto()  # bool: not; integers: all bits flipped
     ABS = auto()

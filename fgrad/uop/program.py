@@ -1,4 +1,5 @@
 """Program: a closed function from values to values, and the inner programs that calls take as arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -87,7 +88,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """body: (*consts, *carry, *x) -> (*carry, *y), run `length` times; sources are (*consts, *init, *xs), xs[length, ..]."""
+    """body: (*consts, *carry, *x) -> (*carry, *y), run `length` times;
+
+    sources are (*consts, *init, *xs), xs[length, ..].
+    """
 
     body: Program
     length: int
@@ -129,7 +133,8 @@ class Cond:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A program kept whole because its identity matters. `kind` says why: "checkpoint", "custom_jvp", "custom_vjp", "kernel".
+    """A program kept whole because its identity matters. `kind` says why: "checkpoint", "custom_jvp", "custom_vjp",
+    "kernel".
 
     `rule` is what the kind needs (a policy, the user's derivative functions), compared by identity.
     """
