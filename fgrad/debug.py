@@ -102,5 +102,6 @@ def check(condition: Any, fmt: str, *args: Any, **kwargs: Any) -> None:
 
 
 def memory() -> dict[str, int]:
-    """Bytes of the host pool (mapped, free) and the number of live program nodes."""
-    return {"mapped_bytes": host_pool.mapped_bytes, "free_bytes": host_pool.free_bytes(), "nodes": table_size()}
+    """Bytes of the host pool (`in_use`, `cached`, `mapped`, `peak`) and the number of live program nodes (`nodes`)."""
+    now = host_pool.statistics()
+    return {"in_use": now.in_use, "cached": now.cached, "mapped": now.mapped, "peak": now.peak, "nodes": table_size()}

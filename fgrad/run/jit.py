@@ -98,7 +98,8 @@ class Signature:
         if not nums and not names:
             return frozenset()
         args, kwargs = dynamic
-        at, out = 0, []
+        at = 0
+        out: list[int] = []
         for i, x in enumerate(args):
             n = len(tree.leaves_of(x))
             if i in nums:

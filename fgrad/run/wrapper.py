@@ -225,8 +225,9 @@ def short_call(entry: Entry, words: list[str], name: Namer) -> list[str]:
     lines.append(f"_t = {tables}.pop()")
     lines.append(f"{pack}(_t[0], 0, {', '.join(words)})" if words else "")
     for i in sorted(entry.donated):
-        if i not in aliases.values():
-            lines.append(f"{name('put', entry.leaf_sigs[i].put)}({words[i]})")
+        given = entry.leaf_sigs[i]
+        if given is not None and i not in aliases.values():
+            lines.append(f"{name('put', given.put)}({words[i]})")
         lines.append(f"_x{i}.sig = {name('gone', Gone(executable.name))}")
         lines.append(f"_x{i}.addr = None")
     lines.append(f"{run}.native(_t[1])")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.trace import tree
+from fgrad.trace.arraylike import Array
 from fgrad.trace.ref import Ref
 from fgrad.trace.stage import hooks, is_tracing
 from fgrad.trace.staging import function_name
@@ -84,9 +85,8 @@ def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, eff
 def _now(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any) -> Any:
     """Outside of any stage the function is called here and now."""
     assert hooks.from_host is not None
-    to_numpy = lambda x: np.asarray(x.concrete() if hasattr(x, "concrete") else x)  # noqa: E731
     leaves, in_tree = tree.flatten((args, kwargs))
-    a, k = tree.unflatten(in_tree, [to_numpy(x) for x in leaves])
+    a, k = tree.unflatten(in_tree, [np.asarray(x.concrete() if isinstance(x, Array) else x) for x in leaves])
     structs, out_tree = tree.flatten(result)
     got = callback(*a, **k)
     values = tree.leaves_of(got) if structs else []

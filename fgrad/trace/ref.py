@@ -181,8 +181,9 @@ def version_in(ref: Ref, depth: int) -> UOp:
         entry = open_param(ref.aval.dtype, ref.aval.shape, "ref")
         stack[depth].params.append(entry)
         version = known[ref] = Version(entry, entry)
-        if stack[depth].concrete is not None:
-            stack[depth].concrete[entry] = version_in(ref, depth - 1)
+        stands_for = stack[depth].concrete
+        if stands_for is not None:
+            stands_for[entry] = version_in(ref, depth - 1)
     now: UOp = version.now
     return now
 

@@ -145,8 +145,8 @@ class Hooks:
     """What `run` lends to this room: how to run a graph, and how to make an Array of host data."""
 
     execute: Callable[[Sequence[UOp]], list[Any]] | None = None
-    execute_program: Callable[[Program, Sequence[Any]], list[Any]] | None = None
-    from_host: Callable[[Any], Any] | None = None
+    execute_program: Callable[..., list[Any]] | None = None
+    from_host: Callable[..., Any] | None = None
 
 
 hooks = Hooks()
