@@ -113,9 +113,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Array:
     (x, y), dtype, weak = common("logaddexp", x1, x2, least=dt.default_float())
     if dtype.is_complex:
         m = build.maximum(build.real(x), build.real(y))
-        shift = build.cast(
-            build.where(build.eq(build.abs_(m), math.inf), build.zeros_like(m), m), dtype
-        )
+        shift = build.cast(build.where(build.eq(build.abs_(m), math.inf), build.zeros_like(m), m), dtype)
         total = build.add(build.exp(build.sub(x, shift)), build.exp(build.sub(y, shift)))
         return Tracer(build.add(build.log(total), shift), weak)
     return Tracer(log_add(x, y), weak)
@@ -277,9 +275,7 @@ def i0(x: ArrayLike) -> Array:
     k = build.cast(build.iota(BESSEL_NODES + 1), size.dtype)
     drop = build.sub(build.cos(build.mul(k, math.pi / BESSEL_NODES)), build.const_like(1, k))
     ends = build.or_(build.eq(k, 0), build.eq(k, BESSEL_NODES))
-    weight = build.where(
-        ends, build.const_like(0.5 / BESSEL_NODES, k), build.const_like(1 / BESSEL_NODES, k)
-    )
+    weight = build.where(ends, build.const_like(0.5 / BESSEL_NODES, k), build.const_like(1 / BESSEL_NODES, k))
     wide = build.expand(size, [(size.ndim, BESSEL_NODES + 1)])
     terms = build.mul(
         build.exp(build.mul(wide, build.broadcast_to(drop, wide.shape))),
@@ -301,9 +297,7 @@ def real(val: ArrayLike) -> Array:
 def imag(val: ArrayLike) -> Array:
     """The imaginary part; zeros for real numbers."""
     t = lift(val)
-    return Tracer(
-        build.imag(t.node) if t.node.dtype.is_complex else build.zeros_like(t.node), t.weak
-    )
+    return Tracer(build.imag(t.node) if t.node.dtype.is_complex else build.zeros_like(t.node), t.weak)
 
 
 @public()

@@ -28,13 +28,9 @@ __all__ = ["At", "AtIndex"]
 def _mask_axis(idx: Any, shape: tuple[int, ...]) -> tuple[Any, int] | None:
     """(mask, its first axis) if the index is one mask with full slices around it, else None."""
     items = list(idx) if isinstance(idx, tuple) else [idx]
-    masks = [
-        i for i in items if isinstance(i, Array | np.ndarray) and i.dtype == np.bool_ and i.ndim > 0
-    ]
+    masks = [i for i in items if isinstance(i, Array | np.ndarray) and i.dtype == np.bool_ and i.ndim > 0]
     others = [i for i in items if not any(i is m for m in masks)]
-    if len(masks) != 1 or not all(
-        i is Ellipsis or (isinstance(i, slice) and i == slice(None)) for i in others
-    ):
+    if len(masks) != 1 or not all(i is Ellipsis or (isinstance(i, slice) and i == slice(None)) for i in others):
         return None
     at = next(k for k, i in enumerate(items) if i is masks[0])
     dots = next((k for k, i in enumerate(items) if i is Ellipsis), None)
@@ -65,10 +61,7 @@ def _set_mask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, axis: int, how: 
     t, m = lift(x), lift(mask).node
     if m.shape != t.shape[axis : axis + m.ndim]:
         raise note_user_line(
-            IndexError(
-                f"boolean index of shape {m.shape} does not match shape {t.shape} from axis "
-                f"{axis} on"
-            )
+            IndexError(f"boolean index of shape {m.shape} does not match shape {t.shape} from axis {axis} on")
         )
     v = value_node(values, t.node.dtype)
     after = t.ndim - axis - m.ndim

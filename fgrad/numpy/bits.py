@@ -132,9 +132,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 
 
 @public(static=("axis", "count", "bitorder"))
-def unpackbits(
-    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Array:
+def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of uint8 numbers along `axis`, as uint8 zeros and ones."""
     x = lift(a).node
     need(x.dtype is dt.uint8, "unpackbits", f"it takes uint8, got {x.dtype}")
@@ -144,16 +142,12 @@ def unpackbits(
     n = x.shape[axis]
     wide = build.expand(x, [(axis + 1, 8)])
     k = build.iota(8, dt.uint8)
-    shift = build.reshape(
-        build.sub(7, k) if bitorder == "big" else k, (8, *(1,) * (x.ndim - axis - 1))
-    )
+    shift = build.reshape(build.sub(7, k) if bitorder == "big" else k, (8, *(1,) * (x.ndim - axis - 1)))
     bits = build.and_(build.shr(wide, build.broadcast_to(shift, wide.shape)), 1)
     out = build.reshape(bits, (*x.shape[:axis], n * 8, *x.shape[axis + 1 :]))
     keep = n * 8 if count is None else count if count >= 0 else max(0, n * 8 + count)
     if keep > n * 8:
-        out = build.pad(
-            out, [(0, keep - n * 8, 0) if i == axis else (0, 0, 0) for i in range(out.ndim)]
-        )
+        out = build.pad(out, [(0, keep - n * 8, 0) if i == axis else (0, 0, 0) for i in range(out.ndim)])
     return Tracer(build.slice_axis(out, axis, 0, keep))
 
 

@@ -37,14 +37,10 @@ def axis_of(axis: Any, ndim: int, name: str) -> int:
     try:
         i = operator.index(axis)
     except TypeError:
-        raise note_user_line(
-            ArgumentError(f"{name}: axis must be an integer, got {axis!r}")
-        ) from None
+        raise note_user_line(ArgumentError(f"{name}: axis must be an integer, got {axis!r}")) from None
     if not -ndim <= i < ndim:
         span = f"use {-ndim} to {ndim - 1}" if ndim else "a 0-d array has no axes"
-        raise note_user_line(
-            ShapeError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}")
-        )
+        raise note_user_line(ShapeError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}"))
     return i % ndim
 
 
@@ -63,9 +59,7 @@ def size_of(n: Any, name: str) -> int:
     try:
         size = operator.index(n)
     except TypeError:
-        raise note_user_line(
-            ArgumentError(f"{name}: a size must be an integer, got {n!r}")
-        ) from None
+        raise note_user_line(ArgumentError(f"{name}: a size must be an integer, got {n!r}")) from None
     if size < 0:
         raise note_user_line(ShapeError(f"{name}: a size must not be negative, got {size}"))
     return size
@@ -89,9 +83,7 @@ def reshaped_to(shape: Any, old: tuple[int, ...], name: str) -> tuple[int, ...]:
     if -1 in sizes:
         known = math.prod([n for n in sizes if n != -1])
         if known == 0 or total % known:
-            raise note_user_line(
-                ShapeError(f"{name}: cannot reshape {old} ({total} elements) into {tuple(sizes)}")
-            )
+            raise note_user_line(ShapeError(f"{name}: cannot reshape {old} ({total} elements) into {tuple(sizes)}"))
         sizes[sizes.index(-1)] = total // known
     if math.prod(sizes) != total or any(n < 0 for n in sizes):
         raise note_user_line(

@@ -32,9 +32,7 @@ def product_dtypes(dtype: DType, preferred: Any) -> tuple[DType, DType]:
     return wide, out
 
 
-def sizes_of(
-    operands: Sequence[UOp], labels: Sequence[Labels], name: str, shown: Mapping[int, str]
-) -> dict[int, int]:
+def sizes_of(operands: Sequence[UOp], labels: Sequence[Labels], name: str, shown: Mapping[int, str]) -> dict[int, int]:
     """The size of every label; 1 broadcasts. Raises ShapeError naming a label with two sizes."""
     sizes: dict[int, int] = {}
     for x, own in zip(operands, labels, strict=True):
@@ -44,8 +42,7 @@ def sizes_of(
                 shapes = ", ".join(str(o.shape) for o in operands)
                 raise note_user_line(
                     ShapeError(
-                        f"{name}: axis {shown.get(label, label)!s} has {known} and {n} elements "
-                        f"in shapes {shapes}"
+                        f"{name}: axis {shown.get(label, label)!s} has {known} and {n} elements in shapes {shapes}"
                     )
                 )
             sizes[label] = n if known == 1 else known
@@ -82,9 +79,7 @@ def _sum_alone(x: UOp, labels: Labels, needed: set[int]) -> tuple[UOp, Labels]:
     return build.reduce_(x, gone), tuple([a for a in labels if a in needed])
 
 
-def pair(
-    x: UOp, xl: Labels, y: UOp, yl: Labels, keep: Sequence[int], sizes: Mapping[int, int]
-) -> tuple[UOp, Labels]:
+def pair(x: UOp, xl: Labels, y: UOp, yl: Labels, keep: Sequence[int], sizes: Mapping[int, int]) -> tuple[UOp, Labels]:
     """The contraction of two operands onto the labels `keep`, in that order."""
     out = tuple([a for a in keep if a in xl or a in yl])
     x, xl = _sum_alone(x, xl, {*out, *yl})
@@ -95,9 +90,7 @@ def pair(
     return build.reduce_(product, range(len(out), len(space))), out
 
 
-def greedy_path(
-    labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int]
-) -> list[tuple[int, ...]]:
+def greedy_path(labels: Sequence[Labels], out: Labels, sizes: Mapping[int, int]) -> list[tuple[int, ...]]:
     """Pairs of positions, as einsum_path gives them: the pair first whose result grows memory
     least.
     """

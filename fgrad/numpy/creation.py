@@ -59,10 +59,7 @@ def _nested(x: Any, dtype: DType) -> UOp:
     parts = [_nested(y, dtype) for y in x]
     if any(p.shape != parts[0].shape for p in parts):
         raise note_user_line(
-            ArgumentError(
-                f"array: the parts have different shapes {[p.shape for p in parts]}; pad them to "
-                "one shape"
-            )
+            ArgumentError(f"array: the parts have different shapes {[p.shape for p in parts]}; pad them to one shape")
         )
     return build.concatenate([build.reshape(p, (1, *p.shape)) for p in parts], 0)
 
@@ -119,11 +116,7 @@ def _reshaped(x: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
     if hasattr(x, "__fgrad_array__") or hasattr(x, "__jax_array__"):
-        x = (
-            lift(x)
-            if stages()
-            else (x.__fgrad_array__() if hasattr(x, "__fgrad_array__") else x.__jax_array__())
-        )
+        x = lift(x) if stages() else (x.__fgrad_array__() if hasattr(x, "__fgrad_array__") else x.__jax_array__())
     if isinstance(x, Array):
         if dtype is not None and x.aval.dtype is not dtype:
             return _astype(x, dtype)
@@ -133,11 +126,7 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
     if is_scalar(x):
         if dtype is not None and not isinstance(x, np.generic):
             scalar_fits(x, dtype)
-            data = (
-                np.asarray(x).astype(dtype.np)
-                if not isinstance(x, complex) or dtype.is_complex
-                else None
-            )
+            data = np.asarray(x).astype(dtype.np) if not isinstance(x, complex) or dtype.is_complex else None
             if data is None:
                 raise TypeError(f"array: the complex number {x} has no value of dtype {dtype}")
             if stages():
@@ -155,10 +144,7 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
         return from_host(_converted(data, dtype), dtype)
     if hasattr(x, "__dlpack__"):
         return _array(np.from_dlpack(x), dtype, True)
-    raise TypeError(
-        f"array: {x!r} of type {type(x).__name__} is no array data; use numbers, lists of them, "
-        "or arrays"
-    )
+    raise TypeError(f"array: {x!r} of type {type(x).__name__} is no array data; use numbers, lists of them, or arrays")
 
 
 def _converted(data: Any, dtype: DType | None) -> Any:
@@ -178,14 +164,9 @@ def _from_sequence(x: Any, dtype: DType | None) -> Array:
     if any(not is_scalar(v) or isinstance(v, np.generic) for v in leaves):
         for v in leaves:
             if not is_arraylike(v):
-                raise TypeError(
-                    f"array: {v!r} of type {type(v).__name__} is no number and no array"
-                )
+                raise TypeError(f"array: {v!r} of type {type(v).__name__} is no number and no array")
         if dtype is None:
-            kinds = [
-                (t.aval.dtype, t.aval.weak)
-                for t in (v if isinstance(v, Array) else lift(v) for v in leaves)
-            ]
+            kinds = [(t.aval.dtype, t.aval.weak) for t in (v if isinstance(v, Array) else lift(v) for v in leaves)]
             dtype = dt.promote(*kinds)[0]
         if any(isinstance(v, Array) for v in leaves):
             return _stacked(x, dtype)
@@ -193,22 +174,14 @@ def _from_sequence(x: Any, dtype: DType | None) -> Array:
     try:
         data = np.asarray(x)
     except ValueError as e:
-        raise note_user_line(
-            ArgumentError(f"array: the nested lists have no common shape ({e})")
-        ) from None
+        raise note_user_line(ArgumentError(f"array: the nested lists have no common shape ({e})")) from None
     if dtype is None:
         if any(isinstance(v, complex) for v in leaves):
             dtype = dt.default_complex()
         elif any(isinstance(v, float) for v in leaves) or not leaves:
             dtype = dt.default_float()
         else:
-            dtype = (
-                dt.bool_
-                if data.dtype == np.bool_
-                else dt.int64
-                if data.dtype.kind == "i"
-                else to_dtype(data.dtype)
-            )
+            dtype = dt.bool_ if data.dtype == np.bool_ else dt.int64 if data.dtype.kind == "i" else to_dtype(data.dtype)
     elif dtype.is_int and data.size and data.dtype.kind in "iu":
         scalar_fits(int(data.min()), dtype)
         scalar_fits(int(data.max()), dtype)
@@ -227,9 +200,7 @@ def asarray(
     device: Any = None,
 ) -> Array:
     """`array`, but an array that has the dtype already is returned as it is."""
-    if copy is False and not (
-        isinstance(a, Array) and (dtype is None or a.aval.dtype is to_dtype(dtype))
-    ):
+    if copy is False and not (isinstance(a, Array) and (dtype is None or a.aval.dtype is to_dtype(dtype))):
         raise ValueError("asarray: copy=False, but this data has to be copied to the device")
     return array(a, dtype, copy=bool(copy), order=order)
 
@@ -245,9 +216,7 @@ def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: i
     return from_host(np.frombuffer(buffer, to_dtype(dtype).np, count, offset))
 
 
-def fromfile(
-    file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0
-) -> Array:
+def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
     """A 1-d array of the contents of a file (see numpy.fromfile)."""
     return from_host(np.fromfile(file, to_dtype(dtype).np, count, sep, offset))
 
@@ -285,9 +254,7 @@ def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayL
 
 # ---- from shapes
 @placed
-def full(
-    shape: Any, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None
-) -> Array:
+def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of that shape, every element `fill_value` (which may be an array that broadcasts).
 
     >>> full((2, 2), 7)
@@ -355,32 +322,24 @@ def full_like(
     if is_scalar(fill_value):
         scalar_fits(fill_value, kind)
         if isinstance(fill_value, complex) and not kind.is_complex:
-            raise TypeError(
-                f"full_like: the complex number {fill_value} has no value of dtype {kind}"
-            )
+            raise TypeError(f"full_like: the complex number {fill_value} has no value of dtype {kind}")
         return filled(sizes, fill_value, kind, like.weak and dtype is None)
     return _full(array(fill_value, copy=False), sizes, kind)
 
 
 @placed
-def zeros_like(
-    a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
-) -> Array:
+def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros with the shape and dtype of `a`, unless told otherwise."""
     return full_like(a, 0, dtype, shape)
 
 
 @placed
-def ones_like(
-    a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
-) -> Array:
+def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones with the shape and dtype of `a`, unless told otherwise."""
     return full_like(a, 1, dtype, shape)
 
 
 @placed
-def empty_like(
-    prototype: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
-) -> Array:
+def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros with the shape and dtype of `prototype`, unless told otherwise."""
     return full_like(prototype, 0, dtype, shape)

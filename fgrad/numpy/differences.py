@@ -35,16 +35,10 @@ def _slide(x: UOp, v: UOp, mode: str, name: str) -> UOp:
     return build.reduce_(build.mul(wide, build.expand(v, [(0, wide.shape[0])])), (1,))
 
 
-def _vectors(
-    name: str, a: ArrayLike, v: ArrayLike, preferred: DTypeLike
-) -> tuple[UOp, UOp, dt.DType, bool]:
+def _vectors(name: str, a: ArrayLike, v: ArrayLike, preferred: DTypeLike) -> tuple[UOp, UOp, dt.DType, bool]:
     (x, y), dtype, weak = promoted(a, v)
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
-        raise note_user_line(
-            ShapeError(
-                f"{name} takes two vectors with elements, got shapes {x.shape} and {y.shape}"
-            )
-        )
+        raise note_user_line(ShapeError(f"{name} takes two vectors with elements, got shapes {x.shape} and {y.shape}"))
     wide, kind = product_dtypes(dtype, preferred)
     return build.cast(x, wide), build.cast(y, wide), kind, weak
 
@@ -124,9 +118,7 @@ def diff(
 
 
 @public()
-def ediff1d(
-    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
-) -> Array:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """The differences of neighbours of the array laid out flat, with something before and after."""
     t = lift(ary)
     flat = build.reshape(t.node, (t.size,))
@@ -139,9 +131,7 @@ def ediff1d(
 
 
 @public(static=("axis",))
-def trapezoid(
-    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
-) -> Array:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """The integral along `axis` by the trapezoid rule, over points `x` or at distance `dx`."""
     given = [y, dx if x is None else x]
     (f, h), _, weak = promoted(*given, least=dt.default_float())
@@ -149,9 +139,7 @@ def trapezoid(
     n = f.shape[i]
     if x is not None:
         if h.ndim == 1:
-            h = build.reshape(
-                _difference(h, 0), tuple([max(n - 1, 0) if k == i else 1 for k in range(f.ndim)])
-            )
+            h = build.reshape(_difference(h, 0), tuple([max(n - 1, 0) if k == i else 1 for k in range(f.ndim)]))
         else:
             h = _difference(h, axis_of(axis, h.ndim, "trapezoid"))
     high, low = build.slice_axis(f, i, 1, max(n, 1)), build.slice_axis(f, i, 0, max(n - 1, 0))
@@ -190,9 +178,7 @@ def _slope(f: UOp, h: UOp, i: int, edge_order: int) -> UOp:
             )
         if edge_order == 2:  # extrapolate the slope linearly from the first two intervals
             for k in (0, 1):
-                a, b = (
-                    (step(0, 1), step(1, 2)) if k == 0 else (step(n - 2, n - 1), step(n - 3, n - 2))
-                )
+                a, b = (step(0, 1), step(1, 2)) if k == 0 else (step(n - 2, n - 1), step(n - 3, n - 2))
                 near, far = (at(1, 2), at(0, 1)), (at(2, 3), at(1, 2))
                 if k:
                     near, far = (
@@ -223,10 +209,7 @@ def _gradient(f: ArrayLike, varargs: Any, axis: Any, edge_order: int) -> Any:
     if axis is None:
         axes: Sequence[int] = range(x.ndim)
     else:
-        axes = [
-            axis_of(i, x.ndim, "gradient")
-            for i in (axis if isinstance(axis, list | tuple) else (axis,))
-        ]
+        axes = [axis_of(i, x.ndim, "gradient") for i in (axis if isinstance(axis, list | tuple) else (axis,))]
     steps: list[Any] = list(varargs) or [1.0]
     if len(steps) not in (1, len(axes)):
         raise note_user_line(ArgumentError(f"gradient: {len(steps)} spacings for {len(axes)} axes"))
@@ -235,17 +218,9 @@ def _gradient(f: ArrayLike, varargs: Any, axis: Any, edge_order: int) -> Any:
     for i, h in zip(axes, steps, strict=True):
         if x.shape[i] < edge_order + 1:
             raise note_user_line(
-                ShapeError(
-                    f"gradient: axis {i} of shape {x.shape} needs at least {edge_order + 1} "
-                    "elements"
-                )
+                ShapeError(f"gradient: axis {i} of shape {x.shape} needs at least {edge_order + 1} elements")
             )
         given = build.cast(lift(h).node, dtype)
         node = _difference(given, 0) if given.ndim else given
         out.append(Tracer(_slope(x, node, i, edge_order), weak))
-    return (
-        out[0]
-        if len(out) == 1
-        and (axis is not None and not isinstance(axis, list | tuple) or x.ndim == 1)
-        else out
-    )
+    return out[0] if len(out) == 1 and (axis is not None and not isinstance(axis, list | tuple) or x.ndim == 1) else out

@@ -36,7 +36,6 @@ generic, number, integer, signedinteger, unsignedinteger = (
 inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
 flexible, character, object_ = np.flexible, np.character, np.object_
 ComplexWarning = np.exceptions.ComplexWarning
-iinfo = ml_dtypes.iinfo
 
 __all__ = [
     "ComplexWarning", "character", "flexible", "object_",
@@ -114,20 +113,12 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether the first dtype lies below the second one (a dtype or an abstract class such as
     `floating`).
     """
-    if not (isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in dt._BY_NP):
-        first = _named(arg1)
-        if (
-            first is not None and first.np.isbuiltin != 1
-        ):  # NumPy does not know that these are floats
-            second = _named(arg2)
-            if second is not None:
-                return first is second
-            return isinstance(arg2, type) and arg2 in (
-                np.floating,
-                np.inexact,
-                np.number,
-                np.generic,
-            )
+    first = _named(arg1)
+    if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
+        second = _named(arg2)
+        if second is not None:
+            return first is second
+        return arg2 in (np.floating, np.inexact, np.number, np.generic)
     second = _named(arg2)
     if second is not None and second.np.isbuiltin != 1:
         return False
@@ -168,9 +159,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     if isinstance(kind, str) and kind in _KINDS:
         return own.kind in _KINDS[kind]
     if isinstance(kind, str) and kind not in dt._BY_NAME:
-        raise ValueError(
-            f"isdtype: unknown kind {kind!r}; use a dtype or one of {', '.join(_KINDS)}"
-        )
+        raise ValueError(f"isdtype: unknown kind {kind!r}; use a dtype or one of {', '.join(_KINDS)}")
     return own is to_dtype(kind)
 
 
@@ -196,6 +185,14 @@ def finfo(dtype: Any) -> FloatInfo:
     if not kind.is_inexact:
         raise note_user_line(ValueError(f"finfo: {kind} is no floating dtype; use iinfo"))
     return FloatInfo(kind)
+
+
+def iinfo(dtype: Any) -> Any:
+    """Limits of an integer dtype (or of an array's dtype): `bits`, `min` and `max`, Python ints."""
+    kind = _kind(dtype)[0]
+    if not kind.is_int:
+        raise note_user_line(ValueError(f"iinfo: {kind} is no integer dtype; use finfo"))
+    return np.iinfo(kind.np)
 
 
 def iscomplexobj(x: Any) -> bool:

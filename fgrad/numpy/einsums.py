@@ -27,44 +27,32 @@ class _Spec:
         left, arrow, right = text.partition("->")
         terms = left.split(",")
         if len(terms) != len(ranks):
-            raise note_user_line(
-                ArgumentError(
-                    f"einsum: {subscripts!r} names {len(terms)} operands, got {len(ranks)}"
-                )
-            )
+            raise note_user_line(ArgumentError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(ranks)}"))
         self.shown: dict[int, str] = {}
         widths = []
         for term, rank in zip(terms, ranks, strict=True):
             letters = term.replace("...", "")
             if "." in letters or not all(c.isalpha() for c in letters):
                 raise note_user_line(
-                    ArgumentError(
-                        f"einsum: {term!r} in {subscripts!r} is no term of letters and '...'"
-                    )
+                    ArgumentError(f"einsum: {term!r} in {subscripts!r} is no term of letters and '...'")
                 )
             width = rank - len(letters)
             if width < 0 or (width and "..." not in term):
                 raise note_user_line(
-                    ShapeError(
-                        f"einsum: {term!r} in {subscripts!r} names {len(letters)} axes, the "
-                        f"operand has {rank}"
-                    )
+                    ShapeError(f"einsum: {term!r} in {subscripts!r} names {len(letters)} axes, the operand has {rank}")
                 )
             widths.append(width if "..." in term else 0)
         self.width = max(widths, default=0)
         self.labels = [self._term(t, w) for t, w in zip(terms, widths, strict=True)]
         if arrow:
             if right.count("...") > 1:
-                raise note_user_line(
-                    ArgumentError(f"einsum: two ellipses in the output of {subscripts!r}")
-                )
+                raise note_user_line(ArgumentError(f"einsum: two ellipses in the output of {subscripts!r}"))
             self.out = self._term(right, self.width if "..." in right else 0)
             known = {a for own in self.labels for a in own}
             if len(set(self.out)) != len(self.out) or not set(self.out) <= known:
                 raise note_user_line(
                     ArgumentError(
-                        f"einsum: output {right!r} of {subscripts!r} repeats a letter or has one "
-                        "that no operand has"
+                        f"einsum: output {right!r} of {subscripts!r} repeats a letter or has one that no operand has"
                     )
                 )
         else:
@@ -150,9 +138,7 @@ def _einsum(subscripts: str, operands: Any, path: Any, preferred: DTypeLike) -> 
     return Tracer(build.cast(y, kind), weak and preferred is None)
 
 
-def einsum_path(
-    subscripts: Any, *operands: ArrayLike, optimize: Any = "greedy"
-) -> tuple[list[Any], str]:
+def einsum_path(subscripts: Any, *operands: ArrayLike, optimize: Any = "greedy") -> tuple[list[Any], str]:
     """(path, description): which operands einsum combines at each step."""
     if not isinstance(subscripts, str):
         subscripts, operands = (

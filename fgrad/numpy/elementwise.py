@@ -85,9 +85,7 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
     whole = build.round_(build.div(build.sub(x, rest), y))
     below = build.and_(build.ne(rest, 0), build.xor(build.lt(rest, 0), build.lt(y, 0)))
     whole = build.where(below, build.sub(whole, 1), whole)
-    whole = uop(
-        Op.WHERE, (build.eq(whole, 0), uop(Op.COPYSIGN, (build.zeros_like(x), quotient)), whole)
-    )
+    whole = uop(Op.WHERE, (build.eq(whole, 0), uop(Op.COPYSIGN, (build.zeros_like(x), quotient)), whole))
     return build.where(build.eq(y, 0), quotient, whole)
 
 

@@ -42,9 +42,7 @@ def _extreme(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
     if not dtype.is_complex:
         return Tracer(uop(op, (x, y)), weak)
     first = _larger(x, y) if op is Op.MAX else _larger(y, x)
-    return Tracer(
-        build.where(build.or_(has_nan(x), build.and_(first, build.not_(has_nan(y)))), x, y), weak
-    )
+    return Tracer(build.where(build.or_(has_nan(x), build.and_(first, build.not_(has_nan(y)))), x, y), weak)
 
 
 @binary
@@ -134,10 +132,7 @@ def nan_to_num(
     if not node.dtype.is_inexact:
         return Tracer(node, t.weak)
     if node.dtype.is_complex:
-        parts = [
-            lift(nan_to_num(Tracer(f(node)), copy, nan, posinf, neginf)).node
-            for f in (build.real, build.imag)
-        ]
+        parts = [lift(nan_to_num(Tracer(f(node)), copy, nan, posinf, neginf)).node for f in (build.real, build.imag)]
         return Tracer(build.complex_(*parts), t.weak)
     info = dt.finfo(node.dtype)
     high = build.const_like(info.max, node) if posinf is None else _like(posinf, node)

@@ -27,9 +27,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq", *_MISSING]
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """The frequencies of the results of fft: 0, 1, .., -2, -1 over n * d."""
     count = size_of(n, "fftfreq")
-    return from_host(
-        _freq(list(range((count + 1) // 2)) + list(range(-(count // 2), 0)), count, d, dtype)
-    )
+    return from_host(_freq(list(range((count + 1) // 2)) + list(range(-(count // 2), 0)), count, d, dtype))
 
 
 @placed
@@ -69,9 +67,7 @@ def _missing(name: str) -> Callable[..., Any]:
         )
 
     refuse.__name__ = name
-    refuse.__doc__ = (
-        f"Not there yet: use numpy.fft.{name} on concrete arrays, or through fgrad.pure_callback."
-    )
+    refuse.__doc__ = f"Not there yet: use numpy.fft.{name} on concrete arrays, or through fgrad.pure_callback."
     return refuse
 
 

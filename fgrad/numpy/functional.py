@@ -22,9 +22,7 @@ def _array(x: ArrayLike) -> Array:
     return x if isinstance(x, Array) else from_host(np.asarray(x))
 
 
-def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
-) -> Array:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     """func1d of every vector along `axis`; its result's axes stand in place of that axis.
 
     >>> apply_along_axis(lambda v: v[::-1], 1, array([[1, 2], [3, 4]]))
@@ -38,9 +36,7 @@ def apply_along_axis(
         mapped = vmap(mapped)
     y = mapped(moveaxis(x, i, -1))
     inner = y.ndim - (x.ndim - 1)
-    out: Array = (
-        moveaxis(y, tuple(range(x.ndim - 1, y.ndim)), tuple(range(i, i + inner))) if inner else y
-    )
+    out: Array = moveaxis(y, tuple(range(x.ndim - 1, y.ndim)), tuple(range(i, i + inner))) if inner else y
     return out
 
 
@@ -53,10 +49,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
             y = expand_dims(y, i)
         if y.ndim != x.ndim:
             raise note_user_line(
-                ShapeError(
-                    f"apply_over_axes: func turned shape {x.shape} into {y.shape}; it may remove "
-                    "one axis"
-                )
+                ShapeError(f"apply_over_axes: func turned shape {x.shape} into {y.shape}; it may remove one axis")
             )
         x = y
     return x
@@ -74,13 +67,9 @@ def _signature(text: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]
     """ "(n,m),(m)->(n)" as names of the core axes of arguments and results."""
     compact = text.replace(" ", "")
     if not re.fullmatch(r"(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*", compact):
-        raise note_user_line(
-            ArgumentError(f'vectorize: signature {text!r} is not of the form "(n,m),(m)->(n)"')
-        )
+        raise note_user_line(ArgumentError(f'vectorize: signature {text!r} is not of the form "(n,m),(m)->(n)"'))
     left, _, right = compact.partition("->")
-    return tuple(
-        [[tuple([n for n in t.split(",") if n]) for t in _TERM.findall(s)] for s in (left, right)]
-    )  # type: ignore[return-value]
+    return tuple([[tuple([n for n in t.split(",") if n]) for t in _TERM.findall(s)] for s in (left, right)])  # type: ignore[return-value]
 
 
 def vectorize(
@@ -102,16 +91,12 @@ def vectorize(
         names = [k for k in kwargs if k not in excluded]
         if names:
             raise note_user_line(
-                ArgumentError(
-                    f"vectorize: keyword arguments {names} are not mapped; list them in excluded="
-                )
+                ArgumentError(f"vectorize: keyword arguments {names} are not mapped; list them in excluded=")
             )
         places = [k for k in range(len(args)) if k not in excluded]
         if core_in is not None and len(places) != len(core_in):
             raise note_user_line(
-                ArgumentError(
-                    f"vectorize: {signature!r} has {len(core_in)} arguments, got {len(places)}"
-                )
+                ArgumentError(f"vectorize: {signature!r} has {len(core_in)} arguments, got {len(places)}")
             )
         arrays = [_array(args[k]) for k in places]
         cores = [()] * len(arrays) if core_in is None else core_in
@@ -119,16 +104,11 @@ def vectorize(
         for x, core in zip(arrays, cores, strict=True):
             if x.ndim < len(core):
                 raise note_user_line(
-                    ShapeError(
-                        f"vectorize: an argument of shape {x.shape} needs the axes "
-                        f"({','.join(core)})"
-                    )
+                    ShapeError(f"vectorize: an argument of shape {x.shape} needs the axes ({','.join(core)})")
                 )
             for name, n in zip(core, x.shape[x.ndim - len(core) :], strict=True):
                 if sizes.setdefault(name, n) != n:
-                    raise note_user_line(
-                        ShapeError(f"vectorize: axis {name} has {sizes[name]} and {n} elements")
-                    )
+                    raise note_user_line(ShapeError(f"vectorize: axis {name} has {sizes[name]} and {n} elements"))
         loops = [x.shape[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
         full = broadcast_shapes(*loops) if loops else ()
 
@@ -139,12 +119,8 @@ def vectorize(
             out = pyfunc(*given, **kwargs)
             if core_out is not None:
                 outs = out if isinstance(out, tuple) else (out,)
-                if len(outs) != len(core_out) or any(
-                    np.ndim(o) != len(c) for o, c in zip(outs, core_out, strict=True)
-                ):
-                    raise note_user_line(
-                        ShapeError(f"vectorize: the results do not have the axes of {signature!r}")
-                    )
+                if len(outs) != len(core_out) or any(np.ndim(o) != len(c) for o, c in zip(outs, core_out, strict=True)):
+                    raise note_user_line(ShapeError(f"vectorize: the results do not have the axes of {signature!r}"))
             return out
 
         f: Callable[..., Any] = call
@@ -156,9 +132,7 @@ def vectorize(
                 in_axes.append(0 if mapped_here else None)
                 if len(own) >= back and not mapped_here:
                     gone = len(own) - back
-                    squeezed[k] = reshape(
-                        squeezed[k], squeezed[k].shape[:gone] + squeezed[k].shape[gone + 1 :]
-                    )
+                    squeezed[k] = reshape(squeezed[k], squeezed[k].shape[:gone] + squeezed[k].shape[gone + 1 :])
             f = vmap(f, in_axes=tuple(in_axes), axis_size=full[-back])
         return f(*squeezed)
 

@@ -85,17 +85,12 @@ def _batched(x: UOp, idx: UOp, axis: int, name: str) -> tuple[UOp, UOp]:
     """x and idx with `axis` last and all others broadcast."""
     if x.ndim != idx.ndim:
         raise note_user_line(
-            ShapeError(
-                f"{name}: the array has shape {x.shape}, the indices {idx.shape}; they need "
-                "equally many axes"
-            )
+            ShapeError(f"{name}: the array has shape {x.shape}, the indices {idx.shape}; they need equally many axes")
         )
     rest = [k for k in range(x.ndim) if k != axis]
     x, idx = (build.permute(v, (*rest, axis)) for v in (x, idx))
     lead = build.broadcast_shapes(x.shape[:-1], idx.shape[:-1])
-    return build.broadcast_to(x, (*lead, x.shape[-1])), build.broadcast_to(
-        idx, (*lead, idx.shape[-1])
-    )
+    return build.broadcast_to(x, (*lead, x.shape[-1])), build.broadcast_to(idx, (*lead, idx.shape[-1]))
 
 
 def _checked_along(indices: Any, n: int, name: str) -> bool:
@@ -105,9 +100,7 @@ def _checked_along(indices: Any, n: int, name: str) -> bool:
     data = indices.concrete() if isinstance(indices, Array) else np.asarray(indices)
     if data.size and (data.min() < -n or data.max() >= n):
         bad = data.min() if data.min() < -n else data.max()
-        raise note_user_line(
-            OutOfBoundsError(f"{name}: index {bad} is out of bounds for an axis of {n} elements")
-        )
+        raise note_user_line(OutOfBoundsError(f"{name}: index {bad} is out of bounds for an axis of {n} elements"))
     return True
 
 
@@ -155,26 +148,18 @@ def take_along_axis(
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "take_along_axis")
     if idx.dtype.kind not in "iu":
-        raise note_user_line(
-            ArgumentError(f"take_along_axis: the indices must be integers, got {idx.dtype}")
-        )
-    safe = (
-        mode is None and fill_value is None and _checked_along(idx, x.shape[i], "take_along_axis")
-    )
+        raise note_user_line(ArgumentError(f"take_along_axis: the indices must be integers, got {idx.dtype}"))
+    safe = mode is None and fill_value is None and _checked_along(idx, x.shape[i], "take_along_axis")
     return _take_along(x, idx, fill_value, i, mode, safe)
 
 
 def _no_inplace(inplace: bool, name: str) -> None:
     if inplace:
-        raise NotImplementedError(
-            f"{name}: arrays are immutable; use inplace=False, which returns the new array"
-        )
+        raise NotImplementedError(f"{name}: arrays are immutable; use inplace=False, which returns the new array")
 
 
 @public(static=("axis", "mode"))
-def _put_along(
-    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, mode: str | None
-) -> Array:
+def _put_along(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, mode: str | None) -> Array:
     t = lift(arr)
     x, idx = _batched(t.node, lift(indices).node, axis, "put_along_axis")
     rest = [k for k in range(t.ndim) if k != axis]
@@ -210,9 +195,7 @@ def put_along_axis(
     return _put_along(x, idx, values, i, mode)
 
 
-def put(
-    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
-) -> Array:
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False) -> Array:
     """The array with the elements at flat positions `ind` replaced by `v` (repeated as needed); a
     new array.
     """
@@ -233,9 +216,7 @@ def _repeat_to(a: ArrayLike, n: int) -> Array:
     if not t.size:
         raise note_user_line(ArgumentError("there are no values to write"))
     times = -(-n // t.size)
-    wide = build.reshape(
-        build.expand(build.reshape(t.node, (t.size,)), [(0, times)]), (times * t.size,)
-    )
+    wide = build.reshape(build.expand(build.reshape(t.node, (t.size,)), [(0, times)]), (times * t.size,))
     return Tracer(build.slice_axis(wide, 0, 0, n), t.weak)
 
 
@@ -276,8 +257,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
         if data.size and (data.min() < 0 or data.max() >= len(choices)):
             raise note_user_line(
                 OutOfBoundsError(
-                    f"choose: {len(choices)} choices, but the numbers go from {data.min()} to "
-                    f"{data.max()}"
+                    f"choose: {len(choices)} choices, but the numbers go from {data.min()} to {data.max()}"
                 )
             )
     return _choose(a, list(choices), mode)
@@ -301,9 +281,7 @@ def compress(
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "compress")
     if size is None:
-        held = np.flatnonzero(
-            host(condition, "compress", "give size=, the number of slices wanted")
-        )
+        held = np.flatnonzero(host(condition, "compress", "give size=, the number of slices wanted"))
         return take(x, held.astype(np.int64), i)
     n = x.shape[i]
     (at,) = nonzero(_cut_mask(condition, n), size=size, fill_value=n)
@@ -316,9 +294,7 @@ def _cut_mask(condition: ArrayLike, n: int) -> Array:
     return Tracer(build.slice_axis(x, 0, 0, min(n, x.shape[0])))
 
 
-def extract(
-    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
-) -> Array:
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """The elements where the condition holds, laid out flat."""
     return compress(_flat(_array(condition)), _flat(_array(arr)), size=size, fill_value=fill_value)
 
@@ -328,11 +304,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays whose combination picks the product of the vectors: x[ix_([0, 2], [1, 3])]."""
     out: list[Array] = []
     for k, v in enumerate(args):
-        x = (
-            v
-            if isinstance(v, Array)
-            else from_host(np.asarray(v, np.int64 if np.size(v) == 0 else None))
-        )
+        x = v if isinstance(v, Array) else from_host(np.asarray(v, np.int64 if np.size(v) == 0 else None))
         if x.ndim != 1:
             raise note_user_line(ShapeError(f"ix_ takes vectors, got shape {x.shape}"))
         if x.dtype == np.bool_:
@@ -361,13 +333,9 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 @public(static=("dims", "mode", "order"))
 def _ravel_multi(multi_index: Any, dims: Any, mode: str, order: str) -> Array:
     sizes = shape_of(dims, "ravel_multi_index")
-    parts = broadcast(
-        "ravel_multi_index", *[build.cast(lift(i).node, dt.int64) for i in multi_index]
-    )
+    parts = broadcast("ravel_multi_index", *[build.cast(lift(i).node, dt.int64) for i in multi_index])
     if len(parts) != len(sizes):
-        raise note_user_line(
-            ArgumentError(f"ravel_multi_index: {len(parts)} index arrays for {len(sizes)} axes")
-        )
+        raise note_user_line(ArgumentError(f"ravel_multi_index: {len(parts)} index arrays for {len(sizes)} axes"))
     pairs = list(zip(parts, sizes, strict=True))
     out: UOp | None = None
     for i, n in pairs if order == "C" else pairs[::-1]:
@@ -393,9 +361,7 @@ def ravel_multi_index(
             data = host(i, "ravel_multi_index", 'use mode="clip" or "wrap"')
             if data.size and (data.min() < 0 or data.max() >= n):
                 raise note_user_line(
-                    OutOfBoundsError(
-                        f"ravel_multi_index: positions {data} are out of bounds for {n} elements"
-                    )
+                    OutOfBoundsError(f"ravel_multi_index: positions {data} are out of bounds for {n} elements")
                 )
     return _ravel_multi(list(multi_index), dims, mode, order)
 
@@ -413,9 +379,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array."""
     x = _array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
-        raise note_user_line(
-            ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}")
-        )
+        raise note_user_line(ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}"))
     return diag_indices(x.shape[0], x.ndim)
 
 
@@ -450,9 +414,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     return triu_indices(n, k, m)
 
 
-def mask_indices(
-    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
-) -> tuple[Array, ...]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None) -> tuple[Array, ...]:
     """The positions where mask_func(ones, k) of an n x n matrix is not zero."""
     return nonzero(mask_func(from_host(np.ones((n, n), np.int64)), k), size=size)
 
@@ -463,9 +425,7 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
     x = t.node
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) != 1):
         raise note_user_line(
-            ShapeError(
-                f"fill_diagonal takes matrices, or arrays with equal axes, got shape {x.shape}"
-            )
+            ShapeError(f"fill_diagonal takes matrices, or arrays with equal axes, got shape {x.shape}")
         )
     if x.ndim == 2:
         step, end = x.shape[1] + 1, x.size if wrap else min(x.size, x.shape[1] * x.shape[1])
@@ -478,15 +438,11 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
     flat = build.reshape(x, (x.size,))
     if not count:
         return Tracer(x, t.weak)
-    new = build.update(
-        flat, build.broadcast_to(v, (count,)), mode=Mode.SET, box=((0, count, step),)
-    )
+    new = build.update(flat, build.broadcast_to(v, (count,)), mode=Mode.SET, box=((0, count, step),))
     return Tracer(build.reshape(new, x.shape), t.weak)
 
 
-def fill_diagonal(
-    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False
-) -> Array:
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
     """The array with its main diagonal replaced by `val` (a number, or values in order); a new
     array.
     """

@@ -58,10 +58,7 @@ class _Joined:
             if any(isinstance(x, Array) for x in items[1:]):
                 items = (
                     items[0],
-                    *[
-                        host(x, "r_", "use concatenate and stack") if isinstance(x, Array) else x
-                        for x in items[1:]
-                    ],
+                    *[host(x, "r_", "use concatenate and stack") if isinstance(x, Array) else x for x in items[1:]],
                 )
             return _own((np.c_ if self._columns else np.r_)[items])
         parts = []

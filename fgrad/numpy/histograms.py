@@ -27,9 +27,7 @@ __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 # ---- histograms
-def histogram_bin_edges(
-    a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
-) -> Array:
+def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None) -> Array:
     """The edges of equally wide bins from the smallest to the largest element (or over `range`);
     given ones themselves.
 
@@ -65,9 +63,7 @@ def _bin_edges(a: ArrayLike, span: Any, bins: int) -> Array:
     shape = (bins + 1,)
     ramp = build.cast(build.iota(bins + 1), dtype)
     width = build.div(build.sub(high, low), bins)
-    edges = build.add(
-        build.broadcast_to(low, shape), build.mul(ramp, build.broadcast_to(width, shape))
-    )
+    edges = build.add(build.broadcast_to(low, shape), build.mul(ramp, build.broadcast_to(width, shape)))
     last = build.eq(build.iota(bins + 1), bins)
     return Tracer(build.where(last, build.broadcast_to(high, shape), edges))
 
@@ -76,10 +72,7 @@ def _bin_of(x: UOp, edges: UOp) -> UOp:
     """int64: the bin of every element, -1 outside; the last bin includes its right edge."""
     n = edges.size - 1
     place = build.sub(count_before(edges, x, True), 1)
-    first, last = (
-        build.broadcast_to(build.reshape(build.slice_axis(edges, 0, k, k + 1), ()), x.shape)
-        for k in (0, n)
-    )
+    first, last = (build.broadcast_to(build.reshape(build.slice_axis(edges, 0, k, k + 1), ()), x.shape) for k in (0, n))
     place = build.where(build.eq(x, last), build.const_like(n - 1, place), place)
     held = build.and_(build.le(first, x), build.le(x, last))
     return build.where(held, place, build.const_like(-1, place))
@@ -95,9 +88,7 @@ def _histogram(a: ArrayLike, edges: ArrayLike, weights: ArrayLike | None, densit
     else:
         given = lift(weights).node
         if given.shape != x.shape:
-            raise note_user_line(
-                ShapeError(f"histogram: weights of shape {given.shape} for an array of {x.shape}")
-            )
+            raise note_user_line(ShapeError(f"histogram: weights of shape {given.shape} for an array of {x.shape}"))
         w = build.reshape(given, (x.size,))
     counts = build.update(build.const(0, w.dtype, (n,)), w, mode=Mode.ADD, idx=_bin_of(flat, e))
     if not density:
@@ -122,9 +113,7 @@ def histogram(
 
 @public(static=("density",))
 def _histogramdd(columns: Any, edges: Any, weights: ArrayLike | None, density: bool) -> Array:
-    pairs = [
-        promoted(c, e, least=dt.default_float())[0] for c, e in zip(columns, edges, strict=True)
-    ]
+    pairs = [promoted(c, e, least=dt.default_float())[0] for c, e in zip(columns, edges, strict=True)]
     sizes = [e.size - 1 for _, e in pairs]
     place: UOp | None = None
     inside: UOp | None = None
@@ -136,22 +125,14 @@ def _histogramdd(columns: Any, edges: Any, weights: ArrayLike | None, density: b
     assert place is not None and inside is not None
     place = build.where(inside, place, build.const_like(-1, place))
     kind = pairs[0][1].dtype
-    w = (
-        build.const(1, kind, place.shape)
-        if weights is None
-        else build.cast(lift(weights).node, kind)
-    )
+    w = build.const(1, kind, place.shape) if weights is None else build.cast(lift(weights).node, kind)
     counts = build.update(build.const(0, kind, (math.prod(sizes),)), w, mode=Mode.ADD, idx=place)
     out = build.reshape(counts, tuple(sizes))
     if density:
         out = build.div(out, build.broadcast_to(build.reduce_(out, range(out.ndim)), out.shape))
         for i, (_, e) in enumerate(pairs):
-            width = build.sub(
-                build.slice_axis(e, 0, 1, e.size), build.slice_axis(e, 0, 0, e.size - 1)
-            )
-            out = build.div(
-                out, build.expand(width, [(k, m) for k, m in enumerate(out.shape) if k != i])
-            )
+            width = build.sub(build.slice_axis(e, 0, 1, e.size), build.slice_axis(e, 0, 0, e.size - 1))
+            out = build.div(out, build.expand(width, [(k, m) for k, m in enumerate(out.shape) if k != i]))
     return Tracer(out)
 
 
@@ -170,17 +151,13 @@ def histogramdd(
     else:
         points = sample if isinstance(sample, Array) else from_host(np.asarray(sample))
         if points.ndim != 2:
-            raise note_user_line(
-                ShapeError(f"histogramdd takes points as rows [n, d], got shape {points.shape}")
-            )
+            raise note_user_line(ShapeError(f"histogramdd takes points as rows [n, d], got shape {points.shape}"))
         columns = list(unstack(points, axis=1))
     d = len(columns)
     each = [bins] * d if isinstance(bins, int | np.integer) else list(bins)
     spans = [None] * d if range is None else list(range)
     if len(each) != d or len(spans) != d:
-        raise note_user_line(
-            ArgumentError(f"histogramdd: {d} coordinates need as many entries in bins and range")
-        )
+        raise note_user_line(ArgumentError(f"histogramdd: {d} coordinates need as many entries in bins and range"))
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, spans, strict=True)]
     return _histogramdd(columns, edges, weights, bool(density)), edges
 
@@ -194,9 +171,7 @@ def histogram2d(
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
     """(counts in every cell, the edges along x, those along y)."""
-    if not isinstance(bins, int | np.integer) and (
-        len(bins) != 2 or np.ndim(bins) == 1 and len(bins) > 2
-    ):
+    if not isinstance(bins, int | np.integer) and (len(bins) != 2 or np.ndim(bins) == 1 and len(bins) > 2):
         bins = [bins, bins]
     counts, (first, second) = histogramdd([x, y], bins, range, weights, density)
     return counts, first, second

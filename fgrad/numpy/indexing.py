@@ -86,9 +86,7 @@ class Plan:
         mode: str | None,
     ):
         if mode not in MODES:
-            raise ValueError(
-                f"mode must be one of {', '.join(map(repr, MODES[1:]))} or None, got {mode!r}"
-            )
+            raise ValueError(f"mode must be one of {', '.join(map(repr, MODES[1:]))} or None, got {mode!r}")
         nodes = iter([lift(o).node for o in operands])
         advanced = any(isinstance(e, Positions) for e in entries)
         self.old = tuple(self._with_bool_axes(shape, entries))
@@ -96,9 +94,7 @@ class Plan:
         self.starts: list[UOp] = []
         self.valid: UOp | None = None
         self.back: list[int] = []
-        picks: list[
-            tuple[int, int, UOp, UOp | None]
-        ] = []  # (place in entries, axis, positions, inside)
+        picks: list[tuple[int, int, UOp, UOp | None]] = []  # (place in entries, axis, positions, inside)
         axis = 0
         for place, e in enumerate(entries):
             n = self.old[axis] if axis < len(self.old) else 0
@@ -144,9 +140,7 @@ class Plan:
             for e in entries if not isinstance(e, New)
         ]  # fmt: skip
 
-    def _arrange(
-        self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]
-    ) -> None:
+    def _arrange(self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]) -> None:
         rank = len(self.part)
         axes = [axis for _, axis, _, _ in picks]
         places = [place for place, _, _, _ in picks]
@@ -162,8 +156,7 @@ class Plan:
             except ShapeError:
                 raise note_user_line(
                     ShapeError(
-                        f"index arrays of shapes {', '.join(str(p[2].shape) for p in picks)} "
-                        "do not broadcast together"
+                        f"index arrays of shapes {', '.join(str(p[2].shape) for p in picks)} do not broadcast together"
                     )
                 ) from None
             sizes = [self.part[a] for a in axes]
@@ -210,17 +203,13 @@ class Plan:
         """`inside` at the shape of what is picked."""
         wide = self.over_batch(inside)
         after = len(self.picked) - wide.ndim
-        return build.expand(
-            wide, [(wide.ndim + k, self.picked[wide.ndim + k]) for k in range(after)]
-        )
+        return build.expand(wide, [(wide.ndim + k, self.picked[wide.ndim + k]) for k in range(after)])
 
 
 def get_node(x: UOp, plan: Plan, fill: UOp | None) -> UOp:
     """The part of x that the plan reads."""
     old = build.reshape(x, plan.old)
-    empty_pick = (
-        plan.valid is not None and plan.valid.shape == () and 0 in plan.part and 0 not in plan.shape
-    )
+    empty_pick = plan.valid is not None and plan.valid.shape == () and 0 in plan.part and 0 not in plan.shape
     filler = build.const(read_fill(x.dtype), x.dtype) if fill is None else build.cast(fill, x.dtype)
     if empty_pick:
         return build.broadcast_to(filler, plan.shape)
@@ -248,8 +237,7 @@ def fitted(value: UOp, shape: tuple[int, ...]) -> UOp:
     except ShapeError:
         raise note_user_line(
             ShapeError(
-                f"a value of shape {value.shape} does not broadcast to the indexed part, which "
-                f"has shape {shape}"
+                f"a value of shape {value.shape} does not broadcast to the indexed part, which has shape {shape}"
             )
         ) from None
 
@@ -273,24 +261,18 @@ def set_node(x: UOp, plan: Plan, value: UOp, mode: Mode) -> UOp:
         mode = Mode.SET
     v = build.flip(v, plan.back)
     gate = None if plan.valid is None else build.broadcast_to(plan.valid, v.shape)
-    return build.reshape(
-        build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape
-    )
+    return build.reshape(build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape)
 
 
 @public(static=("entries", "mode"))
-def _get(
-    x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None
-) -> Array:
+def _get(x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None) -> Array:
     t = lift(x)
     fill = None if fill_value is None else lift(fill_value).node
     return Tracer(get_node(t.node, Plan(t.shape, entries, operands, mode), fill), t.weak)
 
 
 @public(static=("entries", "mode", "how"))
-def _set(
-    x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode
-) -> Array:
+def _set(x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode) -> Array:
     t = lift(x)
     value = value_node(values, t.node.dtype)
     return Tracer(set_node(t.node, Plan(t.shape, entries, operands, mode), value, how), t.weak)
@@ -300,11 +282,7 @@ def value_node(values: ArrayLike, dtype: DType) -> UOp:
     """The values to be written, in the array's dtype."""
     node = lift(values).node
     if node.dtype.is_complex and not dtype.is_complex:
-        raise note_user_line(
-            DtypeError(
-                f"complex values cannot be written into an array of {dtype}; take .real first"
-            )
-        )
+        raise note_user_line(DtypeError(f"complex values cannot be written into an array of {dtype}; take .real first"))
     return build.cast(node, dtype)
 
 

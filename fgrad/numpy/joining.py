@@ -38,13 +38,8 @@ def _parts(arrays: Any, name: str, dtype: DTypeLike = None) -> tuple[list[UOp], 
     if isinstance(arrays, Array | np.ndarray):
         t = lift(arrays)
         if t.ndim == 0:
-            raise note_user_line(
-                ArgumentError(f"{name} takes a sequence of arrays, got one of shape ()")
-            )
-        rows = [
-            build.reshape(build.slice_axis(t.node, 0, i, i + 1), t.shape[1:])
-            for i in range(t.shape[0])
-        ]
+            raise note_user_line(ArgumentError(f"{name} takes a sequence of arrays, got one of shape ()"))
+        rows = [build.reshape(build.slice_axis(t.node, 0, i, i + 1), t.shape[1:]) for i in range(t.shape[0])]
         nodes, weak = rows, t.weak
     else:
         items = [array(x) if isinstance(x, list | tuple) else x for x in arrays]
@@ -60,14 +55,10 @@ def joined(nodes: Sequence[UOp], axis: int, name: str) -> UOp:
     """Concatenate, with the shapes checked."""
     first = nodes[0].shape
     if not first:
-        raise note_user_line(
-            ShapeError(f"{name}: 0-d arrays cannot be concatenated; use stack, or atleast_1d first")
-        )
+        raise note_user_line(ShapeError(f"{name}: 0-d arrays cannot be concatenated; use stack, or atleast_1d first"))
     i = axis_of(axis, len(first), name)
     for n in nodes:
-        if n.ndim != len(first) or any(
-            p != q for j, (p, q) in enumerate(zip(n.shape, first, strict=True)) if j != i
-        ):
+        if n.ndim != len(first) or any(p != q for j, (p, q) in enumerate(zip(n.shape, first, strict=True)) if j != i):
             raise note_user_line(
                 ShapeError(
                     f"{name}: shapes {', '.join(str(m.shape) for m in nodes)} differ on another "
@@ -100,9 +91,7 @@ def _stacked(nodes: Sequence[UOp], axis: int, name: str) -> UOp:
     first = nodes[0].shape
     if any(n.shape != first for n in nodes):
         raise note_user_line(
-            ShapeError(
-                f"{name}: all arrays need one shape, got {', '.join(str(n.shape) for n in nodes)}"
-            )
+            ShapeError(f"{name}: all arrays need one shape, got {', '.join(str(n.shape) for n in nodes)}")
         )
     i = axis_of(axis, len(first) + 1, name)
     return build.concatenate([build.reshape(n, (*first[:i], 1, *first[i:])) for n in nodes], i)
@@ -189,15 +178,12 @@ def _cuts(n: int, parts: Any, name: str, even: bool) -> list[int]:
         if even and n % k:
             raise note_user_line(
                 ShapeError(
-                    f"{name}: {n} elements do not split into {k} equal parts; use array_split or "
-                    "give the places"
+                    f"{name}: {n} elements do not split into {k} equal parts; use array_split or give the places"
                 )
             )
         small, larger = builtin_divmod(n, k)
         return [i * small + min(i, larger) for i in range(k + 1)]
-    places = [
-        operator.index(p) for p in host(parts, name, "give the places as Python integers").tolist()
-    ]
+    places = [operator.index(p) for p in host(parts, name, "give the places as Python integers").tolist()]
     places = [min(max(p + n if p < 0 else p, 0), n) for p in places]
     return [0, *places, n]
 
@@ -252,8 +238,5 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     i = axis_of(axis, t.ndim, "unstack")
     gone = (*t.shape[:i], *t.shape[i + 1 :])
     return tuple(
-        [
-            Tracer(build.reshape(build.slice_axis(t.node, i, k, k + 1), gone), t.weak)
-            for k in range(t.shape[i])
-        ]
+        [Tracer(build.reshape(build.slice_axis(t.node, i, k, k + 1), gone), t.weak) for k in range(t.shape[i])]
     )

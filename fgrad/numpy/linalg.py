@@ -98,11 +98,7 @@ def matrix_norm_node(x: UOp, order: Any, axes: tuple[int, int], keepdims: bool, 
             "arrays"
         )
     if order not in (1, -1, math.inf, -math.inf):
-        raise note_user_line(
-            ValueError(
-                f"{name}: ord={order!r} is no norm of matrices; use 'fro', 1, -1, inf or -inf"
-            )
-        )
+        raise note_user_line(ValueError(f"{name}: ord={order!r} is no norm of matrices; use 'fro', 1, -1, inf or -inf"))
     wide = magnitude(build.cast(x, dt.accumulator(x.dtype)))
     first, second = (rows, columns) if order in (1, -1) else (columns, rows)
     sums = build.reduce_(wide, (first,))
@@ -126,10 +122,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
             return Tracer(vector_norm_node(node, 2, axes, keepdims), weak)
         if node.ndim not in (1, 2):
             raise note_user_line(
-                ShapeError(
-                    f"norm: ord={ord!r} of shape {node.shape} needs axis= (one, or two for "
-                    "matrices)"
-                )
+                ShapeError(f"norm: ord={ord!r} of shape {node.shape} needs axis= (one, or two for matrices)")
             )
     elif isinstance(axis, tuple | list):
         axes = tuple([axis_of(i, node.ndim, "norm") for i in axis])
@@ -137,14 +130,10 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
         axes = (axis_of(axis, node.ndim, "norm"),)
     if len(axes) == 1:
         if isinstance(ord, str):
-            raise note_user_line(
-                ValueError(f"norm: ord={ord!r} is for matrices; vectors take a number")
-            )
+            raise note_user_line(ValueError(f"norm: ord={ord!r} is for matrices; vectors take a number"))
         return Tracer(vector_norm_node(node, ord, axes, keepdims), weak)
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise note_user_line(
-            ShapeError(f"norm: axis={axis!r} must name one axis, or two different ones")
-        )
+        raise note_user_line(ShapeError(f"norm: axis={axis!r} must name one axis, or two different ones"))
     return Tracer(matrix_norm_node(node, ord, (axes[0], axes[1]), keepdims, "norm"), weak)
 
 
@@ -152,9 +141,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 def vector_norm(x: ArrayLike, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The p-norm over some axes (all by default)."""
     (node,), _, weak = promoted(x, least=dt.default_float())
-    return Tracer(
-        vector_norm_node(node, ord, axes_of(axis, node.ndim, "vector_norm"), keepdims), weak
-    )
+    return Tracer(vector_norm_node(node, ord, axes_of(axis, node.ndim, "vector_norm"), keepdims), weak)
 
 
 @public(static=("keepdims", "ord"))
@@ -163,9 +150,7 @@ def matrix_norm(x: ArrayLike, *, keepdims: bool = False, ord: Any = "fro") -> Ar
     (node,), _, weak = promoted(x, least=dt.default_float())
     if node.ndim < 2:
         raise note_user_line(ShapeError(f"matrix_norm takes matrices, got shape {node.shape}"))
-    return Tracer(
-        matrix_norm_node(node, ord, (node.ndim - 2, node.ndim - 1), keepdims, "matrix_norm"), weak
-    )
+    return Tracer(matrix_norm_node(node, ord, (node.ndim - 2, node.ndim - 1), keepdims, "matrix_norm"), weak)
 
 
 # ---- products
@@ -177,8 +162,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         raise note_user_line(ShapeError(f"matrix_power takes square matrices, got shape {t.shape}"))
     if n < 0:
         raise NotImplementedError(
-            "matrix_power: negative powers need inv, which is not there yet; use numpy on "
-            "concrete arrays"
+            "matrix_power: negative powers need inv, which is not there yet; use numpy on concrete arrays"
         )
     if n == 0:
         one = build.cast(lift(eye(t.shape[-1])).node, t.node.dtype)
@@ -204,9 +188,7 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     for k, x in enumerate(xs):
         if x.ndim != 2 and not (x.ndim == 1 and k in (0, len(xs) - 1)):
             raise note_user_line(
-                ShapeError(
-                    f"multi_dot takes matrices (vectors at the ends), array {k} has shape {x.shape}"
-                )
+                ShapeError(f"multi_dot takes matrices (vectors at the ends), array {k} has shape {x.shape}")
             )
     sizes = {0: xs[0].shape[0] if xs[0].ndim == 2 else 1}
     for k, x in enumerate(xs):
@@ -241,9 +223,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
     """[n], [m] -> [n, m]: all products of two vectors."""
     a, b = lift(x1), lift(x2)
     if a.ndim != 1 or b.ndim != 1:
-        raise note_user_line(
-            ShapeError(f"linalg.outer takes vectors, got shapes {a.shape} and {b.shape}")
-        )
+        raise note_user_line(ShapeError(f"linalg.outer takes vectors, got shapes {a.shape} and {b.shape}"))
     return _outer(x1, x2)
 
 
@@ -253,10 +233,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
     for x in (lift(x1), lift(x2)):
         if x.shape[axis_of(axis, x.ndim, "linalg.cross")] != 3:
             raise note_user_line(
-                ShapeError(
-                    f"linalg.cross takes vectors of 3 elements along axis {axis}, got shape "
-                    f"{x.shape}"
-                )
+                ShapeError(f"linalg.cross takes vectors of 3 elements along axis {axis}, got shape {x.shape}")
             )
     return _cross(x1, x2, axis=axis)
 

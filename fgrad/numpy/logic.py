@@ -67,9 +67,7 @@ def greater_equal(x1: ArrayLike, x2: ArrayLike) -> Array:
     return _compare("greater_equal", x2, x1, True)
 
 
-def _close(
-    name: str, a: ArrayLike, b: ArrayLike, rtol: ArrayLike, atol: ArrayLike, equal_nan: bool
-) -> UOp:
+def _close(name: str, a: ArrayLike, b: ArrayLike, rtol: ArrayLike, atol: ArrayLike, equal_nan: bool) -> UOp:
     (x, y), dtype, _ = common(name, a, b)
     if not dtype.is_inexact:
         (x, y), dtype, _ = common(name, Tracer(x), Tracer(y), least=dt.default_float())
@@ -242,7 +240,5 @@ def signbit(x: ArrayLike) -> Array:
     node = lift(x).node
     need(not node.dtype.is_complex, "signbit", "complex numbers have no sign")
     if not node.dtype.is_float:
-        return Tracer(
-            build.lt(node, 0) if node.dtype.is_signed else build.const(False, dt.bool_, node.shape)
-        )
+        return Tracer(build.lt(node, 0) if node.dtype.is_signed else build.const(False, dt.bool_, node.shape))
     return Tracer(build.lt(uop(Op.COPYSIGN, (build.const_like(1, node), node)), 0))

@@ -37,9 +37,7 @@ def _host_or(data: Callable[[], Any], node: Callable[[], UOp]) -> Array:
 
 
 @placed
-def eye(
-    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None
-) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the k-th diagonal of an N x M matrix of zeros."""
     rows = size_of(N, "eye")
     columns = rows if M is None else size_of(M, "eye")
@@ -76,9 +74,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
 def _triangle(name: str, m: ArrayLike, below: bool, k: int) -> Array:
     t = lift(m)
     if t.ndim < 2:
-        raise note_user_line(
-            ValueError(f"{name} takes matrices, got shape {t.shape}; add an axis with x[None, :]")
-        )
+        raise note_user_line(ValueError(f"{name} takes matrices, got shape {t.shape}; add an axis with x[None, :]"))
     keep = _band(t.shape, build.le, k if below else k - 1)
     keep = keep if below else build.not_(keep)
     return Tracer(build.where(keep, t.node, build.zeros_like(t.node)), t.weak)
@@ -127,14 +123,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if t.ndim == 2:
         return Tracer(diagonal_node(t.node, operator.index(k), 0, 1), t.weak)
     if t.ndim != 1:
-        raise note_user_line(
-            ValueError(f"diag takes vectors and matrices, got shape {t.shape}; use diagonal")
-        )
+        raise note_user_line(ValueError(f"diag takes vectors and matrices, got shape {t.shape}; use diagonal"))
     shift, n = operator.index(k), t.shape[0]
     on = build.eq(build.iota_along((n, n), 1), build.iota_along((n, n), 0))
-    square = build.where(
-        on, build.broadcast_to(t.node, (n, n)), build.const(0, t.node.dtype, (n, n))
-    )
+    square = build.where(on, build.broadcast_to(t.node, (n, n)), build.const(0, t.node.dtype, (n, n)))
     return Tracer(
         build.pad(square, [(max(-shift, 0), max(shift, 0), 0), (max(shift, 0), max(-shift, 0), 0)]),
         t.weak,

@@ -79,10 +79,7 @@ COMPARISONS: dict[str, Binary] = {
 
 def _setitem(self: Array, idx: Any, value: Any) -> None:
     raise note_user_line(
-        TypeError(
-            "arrays are immutable; write `x = x.at[idx].set(value)` instead of `x[idx] = value`, "
-            "or use a Ref"
-        )
+        TypeError("arrays are immutable; write `x = x.at[idx].set(value)` instead of `x[idx] = value`, or use a Ref")
     )
 
 
@@ -99,11 +96,7 @@ def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
 
 def _transpose(self: Array, *axes: Any) -> Array:
     """The axes in another order, given as a tuple or separately."""
-    given = (
-        axes[0]
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
-        else axes
-    )
+    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
     return shapes.transpose(self, given if given else None)
 
 

@@ -100,13 +100,9 @@ def _variance(
         square = build.add(build.mul(re, re), build.mul(im, im))
     else:
         square = build.mul(gap, gap)
-    total = reduced(
-        masked(square, None if where is None else Tracer(where), 0, name), axes, Op.ADD, keepdims
-    )
+    total = reduced(masked(square, None if where is None else Tracer(where), 0, name), axes, Op.ADD, keepdims)
     count = _count(square, axes, where, keepdims)
-    free = build.sub(
-        count, build.broadcast_to(build.cast(lift(ddof).node, count.dtype), count.shape)
-    )
+    free = build.sub(count, build.broadcast_to(build.cast(lift(ddof).node, count.dtype), count.shape))
     free = build.where(build.lt(free, 0), build.zeros_like(free), free)
     out = build.div(total, free)
     if root:  # derivative 0 where the variance is 0, not infinity

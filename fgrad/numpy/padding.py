@@ -53,17 +53,13 @@ def _pairs(x: Any, rank: int, name: str) -> list[tuple[Any, Any]]:
     if len(rows) == 1:
         rows = rows * rank
     if len(rows) != rank or any(len(p) != 2 for p in rows):
-        raise note_user_line(
-            ArgumentError(f"pad: {name}={x!r} does not give a pair for each of {rank} axes")
-        )
+        raise note_user_line(ArgumentError(f"pad: {name}={x!r} does not give a pair for each of {rank} axes"))
     return [(p[0], p[1]) for p in rows]
 
 
 def _beside(x: UOp, low: UOp, high: UOp, axis: int) -> UOp:
     return (
-        build.concatenate([p for p in (low, x, high) if p.shape[axis]], axis)
-        if x.size or low.size or high.size
-        else x
+        build.concatenate([p for p in (low, x, high) if p.shape[axis]], axis) if x.size or low.size or high.size else x
     )
 
 
@@ -83,9 +79,7 @@ def _mirror(x: UOp, widths: tuple[int, int], axis: int, mode: str, odd: bool) ->
     # every new element is sign * mirrored + a multiple of each edge: NumPy's own padding of
     # unit vectors tells which
     mirrored = take_static(x, positions, axis)
-    own = padded(
-        np.eye(n), (widths, (0, 0)), mode=mode, reflect_type="odd"
-    )  # rows: weights of x's elements
+    own = padded(np.eye(n), (widths, (0, 0)), mode=mode, reflect_type="odd")  # rows: weights of x's elements
     weights = [own[:, k] for k in range(n)]
     sign = np.where(own[np.arange(len(own)), positions] < 0, -1, 1)
     edges = [
@@ -126,15 +120,9 @@ def _statistic(x: UOp, axis: int, mode: str) -> UOp:
     """One slice that sums the given ones up."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     if mode in ("maximum", "minimum"):
-        return build.reshape(
-            build.reduce_(x, (axis,), Op.MAX if mode == "maximum" else Op.MIN), shape
-        )
+        return build.reshape(build.reduce_(x, (axis,), Op.MAX if mode == "maximum" else Op.MIN), shape)
     wide = build.cast(x, dt.default_float() if not x.dtype.is_inexact else dt.accumulator(x.dtype))
-    y = (
-        mean_node(wide, (axis,), True)
-        if mode == "mean"
-        else lift(median(Tracer(wide), axis, keepdims=True)).node
-    )
+    y = mean_node(wide, (axis,), True) if mode == "mean" else lift(median(Tracer(wide), axis, keepdims=True)).node
     return build.cast(y if x.dtype.is_inexact else build.round_(y), x.dtype)
 
 
@@ -154,16 +142,11 @@ def _pad(x: ArrayLike, values: Any, widths: Any, mode: str, lengths: Any, odd: b
                 parts = [build.broadcast_to(e, (*y.shape[:axis], k, *y.shape[axis + 1 :]))
                          for e, k in zip(ends, (low, high), strict=True)]  # fmt: skip
             else:
-                parts = [
-                    _ramp(y, e, k, axis, b)
-                    for e, k, b in zip(ends, (low, high), (True, False), strict=True)
-                ]
+                parts = [_ramp(y, e, k, axis, b) for e, k, b in zip(ends, (low, high), (True, False), strict=True)]
             y = _beside(y, parts[0], parts[1], axis)
             continue
         if not n:
-            raise note_user_line(
-                ValueError(f"pad: axis {axis} is empty, so mode {mode!r} has nothing to take from")
-            )
+            raise note_user_line(ValueError(f"pad: axis {axis} is empty, so mode {mode!r} has nothing to take from"))
         if mode == "edge":
             first, last = build.slice_axis(y, axis, 0, 1), build.slice_axis(y, axis, n - 1, n)
             y = _beside(y, _spread(first, low, axis), _spread(last, high, axis), axis)
@@ -172,18 +155,14 @@ def _pad(x: ArrayLike, values: Any, widths: Any, mode: str, lengths: Any, odd: b
         elif mode in ("reflect", "symmetric"):
             y = _mirror(y, (low, high), axis, mode, odd)
         else:
-            reach = [
-                n if m is None else min(m, n) for m in (lengths[axis] if lengths else (None, None))
-            ]
+            reach = [n if m is None else min(m, n) for m in (lengths[axis] if lengths else (None, None))]
             first = _statistic(build.slice_axis(y, axis, 0, reach[0]), axis, mode)
             last = _statistic(build.slice_axis(y, axis, n - reach[1], n), axis, mode)
             y = _beside(y, _spread(first, low, axis), _spread(last, high, axis), axis)
     return Tracer(y, t.weak)
 
 
-def pad(
-    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
-) -> Array:
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
     """The array with (before, after) more elements along every axis.
 
     pad_width   a number, (before, after), or a pair for each axis
@@ -207,13 +186,9 @@ def pad(
         raise ValueError(f"pad: mode must be one of {', '.join(_OPTIONS)}, got {mode!r}")
     unknown = set(kwargs) - {_OPTIONS[mode]}
     if unknown:
-        raise note_user_line(
-            ArgumentError(f"pad: mode {mode!r} takes no {', '.join(sorted(unknown))}")
-        )
+        raise note_user_line(ArgumentError(f"pad: mode {mode!r} takes no {', '.join(sorted(unknown))}"))
     rank = array.ndim if isinstance(array, Array) else np.ndim(array)
-    widths = tuple(
-        [(operator.index(a), operator.index(b)) for a, b in _pairs(pad_width, rank, "pad_width")]
-    )
+    widths = tuple([(operator.index(a), operator.index(b)) for a, b in _pairs(pad_width, rank, "pad_width")])
     if any(w < 0 for pair in widths for w in pair):
         raise note_user_line(ValueError(f"pad: widths must not be negative, got {pad_width}"))
     values = None

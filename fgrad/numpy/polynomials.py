@@ -72,8 +72,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """The product of two polynomials."""
     if trim_leading_zeros:
         raise NotImplementedError(
-            "polymul: the number of leading zeros depends on values; use trim_zeros on concrete "
-            "arrays"
+            "polymul: the number of leading zeros depends on values; use trim_zeros on concrete arrays"
         )
     return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2), "full")
 
@@ -83,12 +82,9 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     """(quotient, remainder) of two polynomials; v[0] must not be zero."""
     if trim_leading_zeros:
         raise NotImplementedError(
-            "polydiv: the number of leading zeros depends on values; use trim_zeros on concrete "
-            "arrays"
+            "polydiv: the number of leading zeros depends on values; use trim_zeros on concrete arrays"
         )
-    (x, y), dtype, weak = promoted(
-        _coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float()
-    )
+    (x, y), dtype, weak = promoted(_coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float())
     n, m = x.size, y.size
     if n < m:
         return Tracer(build.const(0, dtype, (1,))), Tracer(x, weak)
@@ -141,9 +137,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with these zeros."""
     (z,), dtype, weak = promoted(listed(seq_of_zeros), least=dt.default_float())
     if z.ndim != 1:
-        raise NotImplementedError(
-            "poly of a matrix needs its eigenvalues; give the zeros as a vector"
-        )
+        raise NotImplementedError("poly of a matrix needs its eigenvalues; give the zeros as a vector")
     out = build.const(1, dtype, (1,))
     for k in range(z.size):
         zero = build.broadcast_to(build.slice_axis(z, 0, k, k + 1), out.shape)
@@ -198,18 +192,11 @@ def _interp(
     right: Any,
     ends: Any,
 ) -> Array:
-    (at, points, values), dtype, weak = promoted(
-        listed(x), listed(xp), listed(fp), least=dt.default_float()
-    )
-    need(
-        not points.dtype.is_complex or values.dtype.is_complex, "interp", "the points must be real"
-    )
+    (at, points, values), dtype, weak = promoted(listed(x), listed(xp), listed(fp), least=dt.default_float())
+    need(not points.dtype.is_complex or values.dtype.is_complex, "interp", "the points must be real")
     if points.ndim != 1 or values.shape != points.shape or not points.size:
         raise note_user_line(
-            ShapeError(
-                f"interp: xp and fp are vectors of one size, got shapes {points.shape} and "
-                f"{values.shape}"
-            )
+            ShapeError(f"interp: xp and fp are vectors of one size, got shapes {points.shape} and {values.shape}")
         )
     real = dt.real_of(dtype)
     at, points = ((build.real(v) if v.dtype.is_complex else v) for v in (at, points))
@@ -244,13 +231,11 @@ def _interp(
     part = build.where(flat, build.zeros_like(part), part)
     out = build.add(f0, build.mul(build.sub(f1, f0), build.cast(part, f0.dtype)))
     first, last = (
-        build.broadcast_to(build.reshape(build.slice_axis(points, 0, k, k + 1), ()), at.shape)
-        for k in (0, n - 1)
+        build.broadcast_to(build.reshape(build.slice_axis(points, 0, k, k + 1), ()), at.shape) for k in (0, n - 1)
     )
     if period is None:
         low, high = (
-            build.broadcast_to(build.reshape(build.slice_axis(values, 0, k, k + 1), ()), at.shape)
-            for k in (0, n - 1)
+            build.broadcast_to(build.reshape(build.slice_axis(values, 0, k, k + 1), ()), at.shape) for k in (0, n - 1)
         )
         extrapolate = [e == "extrapolate" for e in (left, right)]
         low, high = (
@@ -283,9 +268,7 @@ def interp(
     words = [e if isinstance(e, str) else None for e in (left, right)]
     if any(w not in (None, "extrapolate") for w in words):
         raise note_user_line(
-            ArgumentError(
-                f'interp: left and right are numbers or "extrapolate", got {left!r} and {right!r}'
-            )
+            ArgumentError(f'interp: left and right are numbers or "extrapolate", got {left!r} and {right!r}')
         )
     ends = [None if isinstance(e, str) else e for e in (left, right)]
     return _interp(x, xp, fp, period, words[0], words[1], ends)
@@ -320,11 +303,7 @@ def unwrap(
     at_half = build.and_(build.eq(wrapped, below), build.lt(build.zeros_like(jump), jump))
     wrapped = build.where(at_half, half, wrapped)
     correction = build.sub(wrapped, jump)
-    limit = (
-        half
-        if discont is None
-        else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
-    )
+    limit = half if discont is None else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
     small = build.lt(build.abs_(jump), limit)
     correction = build.where(small, build.zeros_like(correction), correction)
     moved = build.add(high, prefix(correction, i, Op.ADD))

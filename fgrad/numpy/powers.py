@@ -15,9 +15,7 @@ __all__ = ["float_power", "pow", "power"]
 
 
 # ---- powers
-STATIC_EXPONENT = (
-    16  # Python ints up to here become products; larger ones would compile anew for every value
-)
+STATIC_EXPONENT = 16  # Python ints up to here become products; larger ones would compile anew for every value
 
 
 def power(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -37,8 +35,7 @@ def power(x1: ArrayLike, x2: ArrayLike) -> Array:
         if x2 < 0 and not lift_dtype(x1).is_inexact:
             raise note_user_line(
                 ValueError(
-                    f"power: integers have no integer power {x2}; convert with .astype(float) or "
-                    "use float_power"
+                    f"power: integers have no integer power {x2}; convert with .astype(float) or use float_power"
                 )
             )
         if -STATIC_EXPONENT <= x2 <= STATIC_EXPONENT:
@@ -100,9 +97,7 @@ def _int_power(x: UOp, y: UOp) -> UOp:
         return out
     one = build.const_like(1, x)
     alternating = build.where(build.eq(build.and_(y, 1), 1), build.const_like(-1, x), one)
-    reciprocal_ = build.where(
-        build.eq(x, 1), one, build.where(build.eq(x, -1), alternating, build.zeros_like(x))
-    )
+    reciprocal_ = build.where(build.eq(x, 1), one, build.where(build.eq(x, -1), alternating, build.zeros_like(x)))
     return build.where(build.lt(y, 0), reciprocal_, out)
 
 

@@ -74,9 +74,7 @@ def _need_axes(name: str, **arrays: tuple[Tracer, int]) -> None:
 
 
 @public(static=("precision", "preferred_element_type"))
-def dot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
-) -> Array:
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of `a` and the second last (or only) one of `b`.
 
     >>> dot(array([1., 2.]), array([3., 4.]))
@@ -93,9 +91,7 @@ def dot(
 
 
 @public(static=("precision", "preferred_element_type"))
-def vdot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
-) -> Array:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of conj(a) * b over all elements, laid out flat."""
     x, y = lift(a), lift(b)
     p, q = (Tracer(build.reshape(t.node, (t.size,)), t.weak) for t in (x, y))
@@ -103,9 +99,7 @@ def vdot(
 
 
 @public(static=("precision", "preferred_element_type"))
-def inner(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
-) -> Array:
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axes of both."""
     x, y = lift(a), lift(b)
     if not x.ndim or not y.ndim:
@@ -127,9 +121,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 
 @public(static=("precision", "preferred_element_type"))
-def matmul(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None
-) -> Array:
+def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """[.., n, k], [.., k, m] -> [.., n, m]: matrix products, the other axes broadcast. Vectors are
     rows or columns.
     """
@@ -163,15 +155,11 @@ def vecdot(
     moved = []
     for t in (x, y):
         i = axis_of(axis, t.ndim, "vecdot")
-        moved.append(
-            Tracer(build.permute(t.node, [*[k for k in range(t.ndim) if k != i], i]), t.weak)
-        )
+        moved.append(Tracer(build.permute(t.node, [*[k for k in range(t.ndim) if k != i], i]), t.weak))
     rank = max(x.ndim, y.ndim) - 1
     batch, k = tuple(range(rank)), 100
     la, lb = ((*batch[rank - (t.ndim - 1) :], k) for t in (x, y))
-    return _contract(
-        "vecdot", moved[0], moved[1], la, lb, batch, preferred_element_type, conjugate=True
-    )
+    return _contract("vecdot", moved[0], moved[1], la, lb, batch, preferred_element_type, conjugate=True)
 
 
 @public()
@@ -219,14 +207,10 @@ def tensordot(
     else:
         n = int(axes)
         if n > min(x.ndim, y.ndim):
-            raise note_user_line(
-                ShapeError(f"tensordot: axes={n}, but the shapes are {x.shape} and {y.shape}")
-            )
+            raise note_user_line(ShapeError(f"tensordot: axes={n}, but the shapes are {x.shape} and {y.shape}"))
         of_a, of_b = list(range(x.ndim - n, x.ndim)), list(range(n))
     if len(of_a) != len(of_b):
-        raise note_user_line(
-            ArgumentError(f"tensordot: {len(of_a)} axes of a, but {len(of_b)} of b")
-        )
+        raise note_user_line(ArgumentError(f"tensordot: {len(of_a)} axes of a, but {len(of_b)} of b"))
     la = tuple(range(x.ndim))
     lb = tuple([of_a[of_b.index(i)] if i in of_b else 100 + i for i in range(y.ndim)])
     out = (*[i for i in la if i not in of_a], *[i for i in lb if i >= 100])
@@ -267,9 +251,7 @@ def cross(
         n = v.shape[at]
         if n not in (2, 3):
             raise note_user_line(
-                ShapeError(
-                    f"cross: vectors need 2 or 3 elements along axis {at}, got shape {v.shape}"
-                )
+                ShapeError(f"cross: vectors need 2 or 3 elements along axis {at}, got shape {v.shape}")
             )
         gone = (*v.shape[:at], *v.shape[at + 1 :])
         parts.append([build.reshape(build.slice_axis(v, at, k, k + 1), gone) for k in range(n)])
@@ -286,9 +268,7 @@ def cross(
     out = [minor(1, 2), minor(2, 0), minor(0, 1)]
     at = axis_of(axisc, out[0].ndim + 1, "cross")
     shape = out[0].shape
-    return Tracer(
-        joined([build.reshape(v, (*shape[:at], 1, *shape[at:])) for v in out], at, "cross"), weak
-    )
+    return Tracer(joined([build.reshape(v, (*shape[:at], 1, *shape[at:])) for v in out], at, "cross"), weak)
 
 
 @public(static=("N", "increasing"))

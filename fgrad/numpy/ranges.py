@@ -115,13 +115,7 @@ def linspace(
     n = size_of(num, "linspace")
     (a, b), least, _ = promoted(start, stop, least=dt.default_float())
     kind = least if dtype is None else to_dtype(dtype)
-    inner = (
-        kind
-        if kind.is_inexact and kind.itemsize >= least.itemsize
-        else dt.float64
-        if kind.is_int
-        else least
-    )
+    inner = kind if kind.is_inexact and kind.itemsize >= least.itemsize else dt.float64 if kind.is_int else least
     a, b = broadcast("linspace", build.cast(a, inner), build.cast(b, inner))
     steps = n - 1 if endpoint else n
     span = build.sub(b, a)
@@ -131,18 +125,14 @@ def linspace(
     place = axis_of(axis, a.ndim + 1, "linspace")
     ramp = build.cast(index, dt.real_of(inner))
     wide_shape = (*a.shape[:place], n, *a.shape[place:])
-    wide_ramp = build.cast(
-        build.expand(ramp, [(i, m) for i, m in enumerate(wide_shape) if i != place]), inner
-    )
+    wide_ramp = build.cast(build.expand(ramp, [(i, m) for i, m in enumerate(wide_shape) if i != place]), inner)
     low = build.expand(a, [(place, n)])
     if steps > 0:
         out = build.add(low, build.mul(wide_ramp, build.expand(step, [(place, n)])))
     else:
         out = low
     if endpoint and n > 1:
-        last = build.expand(
-            build.eq(index, n - 1), [(i, m) for i, m in enumerate(wide_shape) if i != place]
-        )
+        last = build.expand(build.eq(index, n - 1), [(i, m) for i, m in enumerate(wide_shape) if i != place])
         out = build.where(last, build.expand(b, [(place, n)]), out)
     if kind.is_int:
         out = build.floor(out)
@@ -195,9 +185,7 @@ def geomspace(
     return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
 
 
-def meshgrid(
-    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
-) -> tuple[Array, ...]:
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate matrices of coordinate vectors; "xy" puts the second one first, "ij" keeps the
     order.
     """
@@ -210,9 +198,7 @@ def _meshgrid(xi: Any, sparse: bool, indexing: str) -> tuple[Array, ...]:
         raise ValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     vectors = [lift(x) for x in xi]
     if any(v.ndim > 1 for v in vectors):
-        raise note_user_line(
-            ValueError(f"meshgrid takes vectors, got shapes {[v.shape for v in vectors]}")
-        )
+        raise note_user_line(ValueError(f"meshgrid takes vectors, got shapes {[v.shape for v in vectors]}"))
     nodes = [build.reshape(v.node, (v.size,)) for v in vectors]
     places = list(range(len(nodes)))
     if indexing == "xy" and len(nodes) > 1:
@@ -238,25 +224,13 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
             return tuple([from_host(x) for x in np.indices(shape, kind.np, sparse=True)])
         return from_host(np.indices(shape, kind.np))
     if sparse:
-        thin = [
-            tuple([n if i == axis else 1 for i, n in enumerate(shape)])
-            for axis in range(len(shape))
-        ]
-        return tuple(
-            [
-                Tracer(build.reshape(build.iota(n, kind), s))
-                for n, s in zip(shape, thin, strict=True)
-            ]
-        )
-    grids = [
-        build.reshape(build.iota_along(shape, i, kind), (1, *shape)) for i in range(len(shape))
-    ]
+        thin = [tuple([n if i == axis else 1 for i, n in enumerate(shape)]) for axis in range(len(shape))]
+        return tuple([Tracer(build.reshape(build.iota(n, kind), s)) for n, s in zip(shape, thin, strict=True)])
+    grids = [build.reshape(build.iota_along(shape, i, kind), (1, *shape)) for i in range(len(shape))]
     return Tracer(build.concatenate(grids, 0) if grids else build.const(0, kind, (0,)))
 
 
-def fromfunction(
-    function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any
-) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
     """function(i, j, ..) of the index arrays of `shape`."""
     grid = indices(shape, dtype)
     return function(*[grid[i] for i in range(len(grid))], **kwargs)

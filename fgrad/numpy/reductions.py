@@ -52,9 +52,7 @@ def masked(x: UOp, where: ArrayLike | None, fill: Any, name: str) -> UOp:
     mask = truth(lift(where).node)
     shape = build.broadcast_shapes(x.shape, mask.shape)
     if shape != x.shape:
-        raise note_user_line(
-            ValueError(f"{name}: where= of shape {mask.shape} does not broadcast to {x.shape}")
-        )
+        raise note_user_line(ValueError(f"{name}: where= of shape {mask.shape} does not broadcast to {x.shape}"))
     return build.where(build.broadcast_to(mask, shape), x, build.const_like(fill, x))
 
 
@@ -124,17 +122,9 @@ def prod(
 
 
 def _need_elements(name: str, x: UOp, axes: tuple[int, ...]) -> None:
-    if (
-        math.prod(x.shape[i] for i in axes) == 0
-        and x.shape
-        and math.prod([*x.shape, 1]) == 0
-        and axes
-    ):
+    if math.prod(x.shape[i] for i in axes) == 0 and x.shape and math.prod([*x.shape, 1]) == 0 and axes:
         raise note_user_line(
-            ValueError(
-                f"{name} over axes {axes} of shape {x.shape}: no elements to choose from; give "
-                "initial="
-            )
+            ValueError(f"{name} over axes {axes} of shape {x.shape}: no elements to choose from; give initial=")
         )
 
 
@@ -170,14 +160,10 @@ def _extreme(
     if initial is None:
         _need_elements(name, x, axes)
         if where is not None and not x.dtype.is_inexact:
-            raise note_user_line(
-                ValueError(f"{name}: with where=, give initial= (an integer for no elements)")
-            )
+            raise note_user_line(ValueError(f"{name}: with where=, give initial= (an integer for no elements)"))
     worst = 0 if x.dtype.is_complex else lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
     if x.dtype.is_complex:
-        need(
-            where is None, name, "complex numbers with where= are not supported; use real and imag"
-        )
+        need(where is None, name, "complex numbers with where= are not supported; use real and imag")
     y = extreme_node(masked(x, where, worst, name), axes, op)
     y = restore_axes(y, axes, x.ndim) if keepdims else y
     if initial is not None:
@@ -225,9 +211,7 @@ amax, amin = max, min
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest minus the smallest element."""
     no_out(out, "ptp")
-    high, low = (
-        lift(_extreme("ptp", a, axis, op, keepdims, None, None)) for op in (Op.MAX, Op.MIN)
-    )
+    high, low = (lift(_extreme("ptp", a, axis, op, keepdims, None, None)) for op in (Op.MAX, Op.MIN))
     return Tracer(build.sub(high.node, low.node), high.weak)
 
 
@@ -276,9 +260,7 @@ def first_where(match: UOp, axis: int) -> UOp:
     return build.reduce_(build.where(match, here, build.const_like(n, here)), (axis,), Op.MIN)
 
 
-def _arg_extreme(
-    name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bool, skip_nan: bool = False
-) -> Array:
+def _arg_extreme(name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bool, skip_nan: bool = False) -> Array:
     t = lift(a)
     x = t.node
     rank = x.ndim
@@ -293,9 +275,7 @@ def _arg_extreme(
         bad = has_nan(x)
         none = build.reduce_(bad, (i,), Op.AND)
         need(not x.dtype.is_complex, name, "complex numbers have no order")
-        x = build.where(
-            bad, build.const_like(lowest(x.dtype) if op is Op.MAX else highest(x.dtype), x), x
-        )
+        x = build.where(bad, build.const_like(lowest(x.dtype) if op is Op.MAX else highest(x.dtype), x), x)
     best = build.expand(extreme_node(x, (i,), op), [(i, x.shape[i])])
     match = build.eq(x, best)
     if x.dtype.is_inexact:
@@ -312,36 +292,28 @@ def _arg_extreme(
 
 
 @public(static=("axis", "keepdims"))
-def argmax(
-    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
-) -> Array:
+def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
     """int64: the first position of the largest element (of the first NaN, if there is one)."""
     no_out(out, "argmax")
     return _arg_extreme("argmax", a, axis, Op.MAX, keepdims)
 
 
 @public(static=("axis", "keepdims"))
-def argmin(
-    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
-) -> Array:
+def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
     """int64: the first position of the smallest element (of the first NaN, if there is one)."""
     no_out(out, "argmin")
     return _arg_extreme("argmin", a, axis, Op.MIN, keepdims)
 
 
 @public(static=("axis", "keepdims"))
-def nanargmax(
-    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
-) -> Array:
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
     """`argmax` that skips NaN; -1 where there is nothing else."""
     no_out(out, "nanargmax")
     return _arg_extreme("nanargmax", a, axis, Op.MAX, keepdims, skip_nan=True)
 
 
 @public(static=("axis", "keepdims"))
-def nanargmin(
-    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
-) -> Array:
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
     """`argmin` that skips NaN; -1 where there is nothing else."""
     no_out(out, "nanargmin")
     return _arg_extreme("nanargmin", a, axis, Op.MIN, keepdims, skip_nan=True)
@@ -354,9 +326,7 @@ def _without_nan(a: ArrayLike, fill: Callable[[DType], Any]) -> tuple[Tracer, UO
     bad = has_nan(t.node)
     if not t.node.dtype.is_inexact:
         return t, bad
-    return Tracer(
-        build.where(bad, build.const_like(fill(t.node.dtype), t.node), t.node), t.weak
-    ), bad
+    return Tracer(build.where(bad, build.const_like(fill(t.node.dtype), t.node), t.node), t.weak), bad
 
 
 @public(static=("axis", "dtype", "keepdims"))
@@ -371,9 +341,7 @@ def nansum(
 ) -> Array:
     """`sum` that takes NaN for 0."""
     no_out(out, "nansum")
-    return _total(
-        "nansum", _without_nan(a, lambda d: 0)[0], axis, Op.ADD, dtype, keepdims, initial, where
-    )
+    return _total("nansum", _without_nan(a, lambda d: 0)[0], axis, Op.ADD, dtype, keepdims, initial, where)
 
 
 @public(static=("axis", "dtype", "keepdims"))
@@ -388,9 +356,7 @@ def nanprod(
 ) -> Array:
     """`prod` that takes NaN for 1."""
     no_out(out, "nanprod")
-    return _total(
-        "nanprod", _without_nan(a, lambda d: 1)[0], axis, Op.MUL, dtype, keepdims, initial, where
-    )
+    return _total("nanprod", _without_nan(a, lambda d: 1)[0], axis, Op.MUL, dtype, keepdims, initial, where)
 
 
 def _nan_extreme(

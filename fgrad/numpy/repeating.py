@@ -41,14 +41,10 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     own = (1,) * (rank - t.ndim) + t.shape
     times = (1,) * (rank - len(counts)) + counts
     wide = build.expand(build.reshape(t.node, own), [(2 * i, k) for i, k in enumerate(times)])
-    return Tracer(
-        build.reshape(wide, tuple([k * n for k, n in zip(times, own, strict=True)])), t.weak
-    )
+    return Tracer(build.reshape(wide, tuple([k * n for k, n in zip(times, own, strict=True)])), t.weak)
 
 
-def repeat(
-    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
-) -> Array:
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Array:
     """Every element several times in a row.
 
     repeats               an int, or a number for each position along `axis` (None: of the array
@@ -72,9 +68,7 @@ def _repeat_all(a: ArrayLike, repeats: int, axis: int | None) -> Array:
     node, i = _along(t.node, axis, "repeat")
     k = size_of(repeats, "repeat")
     wide = build.expand(node, [(i + 1, k)])
-    return Tracer(
-        build.reshape(wide, (*node.shape[:i], node.shape[i] * k, *node.shape[i + 1 :])), t.weak
-    )
+    return Tracer(build.reshape(wide, (*node.shape[:i], node.shape[i] * k, *node.shape[i + 1 :])), t.weak)
 
 
 @public(static=("length", "axis"))
@@ -110,13 +104,9 @@ def _repeat_each(a: ArrayLike, repeats: ArrayLike, length: int, axis: int | None
     n = node.shape[i]
     counts = build.cast(lift(repeats).node, dt.int64)
     if counts.shape != (n,):
-        raise note_user_line(
-            ShapeError(f"repeat: {n} elements along the axis, but repeats has shape {counts.shape}")
-        )
+        raise note_user_line(ShapeError(f"repeat: {n} elements along the axis, but repeats has shape {counts.shape}"))
     if not n or not length:
-        return Tracer(
-            build.const(0, node.dtype, (*node.shape[:i], 0, *node.shape[i + 1 :])), t.weak
-        )
+        return Tracer(build.const(0, node.dtype, (*node.shape[:i], 0, *node.shape[i + 1 :])), t.weak)
     ends = prefix_sum(counts)
     # element j of the result comes from the first position whose block ends beyond j
     grid = (length, n)
@@ -165,9 +155,7 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
 
 
 def _roll_axes(t: Tracer, shifts: Sequence[Any], axis: Any) -> list[tuple[Any, int]]:
-    axes = [
-        axis_of(i, t.ndim, "roll") for i in (axis if isinstance(axis, list | tuple) else (axis,))
-    ]
+    axes = [axis_of(i, t.ndim, "roll") for i in (axis if isinstance(axis, list | tuple) else (axis,))]
     count = max(len(shifts), len(axes))
     if len(shifts) not in (1, count) or len(axes) not in (1, count):
         raise note_user_line(ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes"))
@@ -186,9 +174,7 @@ def _roll(a: ArrayLike, shift: Any, axis: Any) -> Array:
         n = x.shape[i]
         if n and s % n:
             cut = n - s % n
-            x = build.concatenate(
-                [build.slice_axis(x, i, cut, n), build.slice_axis(x, i, 0, cut)], i
-            )
+            x = build.concatenate([build.slice_axis(x, i, cut, n), build.slice_axis(x, i, 0, cut)], i)
     return Tracer(x, t.weak)
 
 
@@ -199,13 +185,8 @@ def _roll_by(a: ArrayLike, shift: Any, axis: Any) -> Array:
         flat = Tracer(build.reshape(t.node, (t.size,)), t.weak)
         return Tracer(build.reshape(lift(_roll_by(flat, shift, 0)).node, t.shape), t.weak)
     given = [lift(s).node for s in shift] if isinstance(shift, list | tuple) else [lift(shift).node]
-    flat_shifts = build.concatenate(
-        [build.reshape(build.cast(s, dt.int64), (s.size,)) for s in given], 0
-    )
-    shifts = [
-        build.reshape(build.slice_axis(flat_shifts, 0, i, i + 1), ())
-        for i in range(flat_shifts.size)
-    ]
+    flat_shifts = build.concatenate([build.reshape(build.cast(s, dt.int64), (s.size,)) for s in given], 0)
+    shifts = [build.reshape(build.slice_axis(flat_shifts, 0, i, i + 1), ()) for i in range(flat_shifts.size)]
     x = t.node
     for s, i in _roll_axes(t, shifts, axis):
         n = x.shape[i]
@@ -261,15 +242,11 @@ def _positions(obj: Any, n: int, name: str) -> list[int]:
     out = [int(i) for i in np.atleast_1d(data).ravel()]
     for i in out:
         if not -n <= i < n + (name == "insert"):
-            raise note_user_line(
-                IndexError(f"{name}: position {i} is out of bounds for an axis of {n} elements")
-            )
+            raise note_user_line(IndexError(f"{name}: position {i} is out of bounds for an axis of {n} elements"))
     return [i + n if i < 0 else i for i in out]
 
 
-def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Array:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """Without the elements at some positions (int, slice, mask, list of ints) along `axis`."""
     total = shape(arr)
     n = math.prod(total) if axis is None else total[axis_of(axis, len(total), "delete")]
@@ -294,9 +271,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 @public(static=("positions", "single", "axis"))
-def _insert(
-    arr: ArrayLike, values: ArrayLike, positions: tuple[int, ...], single: bool, axis: int | None
-) -> Array:
+def _insert(arr: ArrayLike, values: ArrayLike, positions: tuple[int, ...], single: bool, axis: int | None) -> Array:
     t = lift(arr)
     node, i = _along(t.node, axis, "insert")
     v = build.cast(lift(values).node, node.dtype)

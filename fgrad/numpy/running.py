@@ -28,9 +28,7 @@ def prefix(x: UOp, axis: int, op: Op, reverse: bool = False) -> UOp:
     return uop(Op.PREFIX, (x,), (op, axis, reverse)) if x.shape[axis] else x
 
 
-def _running(
-    name: str, a: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, skip_nan: bool = False
-) -> Array:
+def _running(name: str, a: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, skip_nan: bool = False) -> Array:
     t = lift(a)
     kind = total_dtype(t.node.dtype) if dtype is None else to_dtype(dtype)
     x = t.node
@@ -45,58 +43,44 @@ def _running(
 
 
 @public(static=("axis", "dtype"))
-def cumsum(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
-) -> Array:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """The running sum along `axis` (None: of the array laid out flat)."""
     no_out(out, "cumsum")
     return _running("cumsum", a, axis, dtype, Op.ADD)
 
 
 @public(static=("axis", "dtype"))
-def cumprod(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
-) -> Array:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """The running product along `axis` (None: of the array laid out flat)."""
     no_out(out, "cumprod")
     return _running("cumprod", a, axis, dtype, Op.MUL)
 
 
 @public(static=("axis", "dtype"))
-def nancumsum(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
-) -> Array:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """`cumsum` that takes NaN for 0."""
     no_out(out, "nancumsum")
     return _running("nancumsum", a, axis, dtype, Op.ADD, skip_nan=True)
 
 
 @public(static=("axis", "dtype"))
-def nancumprod(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
-) -> Array:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """`cumprod` that takes NaN for 1."""
     no_out(out, "nancumprod")
     return _running("nancumprod", a, axis, dtype, Op.MUL, skip_nan=True)
 
 
-def _cumulative(
-    name: str, x: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, include_initial: bool
-) -> Array:
+def _cumulative(name: str, x: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op, include_initial: bool) -> Array:
     t = lift(x)
     if axis is None:
         if t.ndim != 1:
-            raise note_user_line(
-                ValueError(f"{name}: axis is needed for an array of {t.ndim} axes")
-            )
+            raise note_user_line(ValueError(f"{name}: axis is needed for an array of {t.ndim} axes"))
         axis = 0
     out = lift(_running(name, x, axis, dtype, op))
     if not include_initial:
         return out
     i = axis_of(axis, out.ndim, name)
-    first = build.const(
-        0 if op is Op.ADD else 1, out.node.dtype, (*out.shape[:i], 1, *out.shape[i + 1 :])
-    )
+    first = build.const(0 if op is Op.ADD else 1, out.node.dtype, (*out.shape[:i], 1, *out.shape[i + 1 :]))
     return Tracer(build.concatenate([first, out.node], i), out.weak)
 
 

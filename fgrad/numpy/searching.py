@@ -90,17 +90,13 @@ def searchsorted(
 
 
 @public(static=("right", "method"))
-def digitize(
-    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
-) -> Array:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """int64: the bin that every element falls in; bins ascend or descend, `right` includes their
     right edge.
     """
     (v, edges), _, _ = promoted(x, listed(bins))
     if edges.ndim != 1:
-        raise note_user_line(
-            ShapeError(f"digitize: bins must be a vector, got shape {edges.shape}")
-        )
+        raise note_user_line(ShapeError(f"digitize: bins must be a vector, got shape {edges.shape}"))
     n = edges.size
     if not n:
         return Tracer(build.const(0, dt.int64, v.shape))
@@ -166,8 +162,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
-            f"piecewise: {len(conditions)} conditions need as many functions (or one more), got "
-            f"{len(functions)}"
+            f"piecewise: {len(conditions)} conditions need as many functions (or one more), got {len(functions)}"
         )
     default = functions.pop() if len(functions) > len(conditions) else 0
     values = [f(t, *args, **kw) if callable(f) else f for f in [*functions[::-1], default]]
@@ -197,9 +192,7 @@ def positions_of(mask: UOp, size: int, fill: UOp) -> UOp:
 def _nonzero(a: ArrayLike, fill_value: Any, size: int) -> Any:
     x = truth(lift(a).node)
     if not x.ndim:
-        raise note_user_line(
-            ShapeError("nonzero takes arrays with axes; use atleast_1d for a scalar")
-        )
+        raise note_user_line(ShapeError("nonzero takes arrays with axes; use atleast_1d for a scalar"))
     flat = positions_of(build.reshape(x, (x.size,)), size, build.const(-1, dt.int64))
     missing = build.lt(flat, 0)
     fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * x.ndim
@@ -224,9 +217,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     if size is None:
         data = host(a, "nonzero", "give size=, the number of positions wanted")
         if not data.ndim:
-            raise note_user_line(
-                ShapeError("nonzero takes arrays with axes; use atleast_1d for a scalar")
-            )
+            raise note_user_line(ShapeError("nonzero takes arrays with axes; use atleast_1d for a scalar"))
         return tuple([from_host(i) for i in np.nonzero(data)])
     out: tuple[Array, ...] = _nonzero(a, fill_value, size)
     return out
@@ -267,23 +258,17 @@ def _bincount(x: ArrayLike, weights: ArrayLike | None, length: int) -> Array:
         value = build.const(1, dt.int64, idx.shape)
     else:
         value = build.broadcast_to(promoted(weights, least=dt.default_float())[0][0], idx.shape)
-    return Tracer(
-        build.update(build.const(0, value.dtype, (length,)), value, mode=Mode.ADD, idx=idx)
-    )
+    return Tracer(build.update(build.const(0, value.dtype, (length,)), value, mode=Mode.ADD, idx=idx))
 
 
-def bincount(
-    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
-) -> Array:
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
     """[n] of integers >= 0 -> how often every number occurs (or the sum of its weights).
 
     length   the size of the result, needed inside a stage; larger numbers are dropped
     """
     t = x if isinstance(x, Array) else np.asarray(x)
     if t.ndim != 1 or np.dtype(t.dtype).kind not in "iub":
-        raise note_user_line(
-            ArgumentError(f"bincount takes a vector of integers, got {t.dtype} of shape {t.shape}")
-        )
+        raise note_user_line(ArgumentError(f"bincount takes a vector of integers, got {t.dtype} of shape {t.shape}"))
     if length is None:
         data = host(x, "bincount", "give length=, the number of bins")
         if data.size and data.min() < 0:

@@ -57,9 +57,7 @@ class UniqueInverse(NamedTuple):
 
 
 @public(static=("size", "equal_nan"))
-def _unique_sized(
-    ar: ArrayLike, fill_value: Any, size: int, equal_nan: bool
-) -> tuple[Array, Array, Array, Array]:
+def _unique_sized(ar: ArrayLike, fill_value: Any, size: int, equal_nan: bool) -> tuple[Array, Array, Array, Array]:
     t = lift(ar)
     flat = build.reshape(t.node, (t.size,))
     n = t.size
@@ -75,20 +73,14 @@ def _unique_sized(
     first = build.concatenate([build.const(True, dt.bool_, (1,)), build.not_(same)], 0)
     place = positions_of(first, size, build.const(n, dt.int64))
     there = build.lt(place, n)
-    fill = (
-        build.slice_axis(key, 0, 0, 1)
-        if fill_value is None
-        else build.cast(lift(fill_value).node, key.dtype)
-    )
+    fill = build.slice_axis(key, 0, 0, 1) if fill_value is None else build.cast(lift(fill_value).node, key.dtype)
     values = build.where(there, build.gather(key, place), build.broadcast_to(fill, (size,)))
     indices = build.where(
         there,
         build.gather(order_, place),
         build.broadcast_to(build.slice_axis(order_, 0, 0, 1), (size,)),
     )
-    group = build.minimum(
-        build.sub(prefix(build.cast(first, dt.int64), 0, Op.ADD), 1), max(size - 1, 0)
-    )
+    group = build.minimum(build.sub(prefix(build.cast(first, dt.int64), 0, Op.ADD), 1), max(size - 1, 0))
     inverse = build.update(build.const(0, dt.int64, (n,)), group, mode=Mode.SET, idx=order_)
     following = build.concatenate(
         [build.slice_axis(place, 0, min(1, size), size), build.const(n, dt.int64, (min(1, size),))],
@@ -103,11 +95,7 @@ def _cut(x: Any, size: int, fill: Any, axis: int) -> Any:
     n = x.shape[axis]
     if n >= size:
         return np.take(x, range(size), axis)
-    first = (
-        np.take(x, [0], axis)
-        if n
-        else np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
-    )
+    first = np.take(x, [0], axis) if n else np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
     more = np.full_like(first, fill) if fill is not None else first
     return np.concatenate([x, np.repeat(more, size - n, axis)], axis)
 
@@ -152,25 +140,17 @@ def unique(
 
 def unique_all(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """The different elements with first positions, inverse and counts; NaNs all differ."""
-    return UniqueAll(
-        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
-    )
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_counts(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
     """The different elements and how often each occurs."""
-    return UniqueCounts(
-        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
-    )
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_inverse(
-    x: ArrayLike, *, size: int | None = None, fill_value: Any = None
-) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
     """The different elements, and for each element of x its position among them."""
-    return UniqueInverse(
-        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
-    )
+    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_values(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -237,9 +217,7 @@ def _joined_flat(x: ArrayLike, y: ArrayLike) -> Array:
     return Tracer(build.concatenate(_flat_pair(x, y), 0))
 
 
-def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
-) -> Array:
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The elements that occur in either array, ascending."""
     out: Array = unique(_joined_flat(ar1, ar2), size=size, fill_value=fill_value)
     return out
@@ -274,9 +252,7 @@ def setdiff1d(
 ) -> Array:
     """The elements of the first array that the second has not, ascending."""
     _refuse_traced("setdiff1d", size, ar1, ar2)
-    return _sized(
-        np.setdiff1d(*_both_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value
-    )
+    return _sized(np.setdiff1d(*_both_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value)
 
 
 def setxor1d(

@@ -58,9 +58,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: None = None) ->
     sizes = reshaped_to(shape, t.shape, "reshape")
     if order == "F":
         back = build.permute(t.node, range(t.ndim)[::-1])
-        return Tracer(
-            build.permute(build.reshape(back, sizes[::-1]), range(len(sizes))[::-1]), t.weak
-        )
+        return Tracer(build.permute(build.reshape(back, sizes[::-1]), range(len(sizes))[::-1]), t.weak)
     if order not in ("C", "A"):
         raise ValueError(f'reshape: order must be "C" or "F", got {order!r}')
     return Tracer(build.reshape(t.node, sizes), t.weak)
@@ -78,18 +76,9 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
     t = lift(a)
     if axes is None:
         return Tracer(build.permute(t.node, range(t.ndim)[::-1]), t.weak)
-    order = tuple(
-        [
-            axis_of(i, t.ndim, "transpose")
-            for i in (axes if isinstance(axes, list | tuple) else (axes,))
-        ]
-    )
+    order = tuple([axis_of(i, t.ndim, "transpose") for i in (axes if isinstance(axes, list | tuple) else (axes,))])
     if sorted(order) != list(range(t.ndim)):
-        raise note_user_line(
-            ShapeError(
-                f"transpose: axes {axes} are no permutation of the {t.ndim} axes of {t.shape}"
-            )
-        )
+        raise note_user_line(ShapeError(f"transpose: axes {axes} are no permutation of the {t.ndim} axes of {t.shape}"))
     return Tracer(build.permute(t.node, order), t.weak)
 
 
@@ -113,10 +102,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     of, to = ([axis_of(i, t.ndim, "moveaxis") for i in axes] for axes in given)
     if len(of) != len(to) or len(set(of)) != len(of) or len(set(to)) != len(to):
         raise note_user_line(
-            ShapeError(
-                f"moveaxis: source {source} and destination {destination} must name equally many "
-                "different axes"
-            )
+            ShapeError(f"moveaxis: source {source} and destination {destination} must name equally many different axes")
         )
     order = [i for i in range(t.ndim) if i not in of]
     for place, axis in sorted(zip(to, of, strict=True)):
@@ -147,19 +133,11 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     """Without axes of size 1 (all of them, or those named)."""
     t = lift(a)
-    gone = (
-        [i for i, n in enumerate(t.shape) if n == 1]
-        if axis is None
-        else axes_of(axis, t.ndim, "squeeze")
-    )
+    gone = [i for i, n in enumerate(t.shape) if n == 1] if axis is None else axes_of(axis, t.ndim, "squeeze")
     for i in gone:
         if t.shape[i] != 1:
-            raise note_user_line(
-                ShapeError(f"squeeze: axis {i} of shape {t.shape} has {t.shape[i]} elements, not 1")
-            )
-    return Tracer(
-        build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in gone])), t.weak
-    )
+            raise note_user_line(ShapeError(f"squeeze: axis {i} of shape {t.shape} has {t.shape[i]} elements, not 1"))
+    return Tracer(build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in gone])), t.weak)
 
 
 @public(static=("axis",))

@@ -115,10 +115,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     """int64: the positions that sort by the last key, ties by the one before, and so on."""
     if isinstance(keys, Array | np.ndarray):
         t = lift(keys)
-        nodes = [
-            build.reshape(build.slice_axis(t.node, 0, k, k + 1), t.shape[1:])
-            for k in range(t.shape[0])
-        ]
+        nodes = [build.reshape(build.slice_axis(t.node, 0, k, k + 1), t.shape[1:]) for k in range(t.shape[0])]
     else:
         nodes = [lift(k).node for k in keys]
     if not nodes:

@@ -53,9 +53,7 @@ def _pick(ordered: UOp, at: UOp) -> UOp:
     return build.gather(ordered, build.cast(at, dt.int64), ordered.ndim - 1)
 
 
-def _quantile(
-    name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool
-) -> Array:
+def _quantile(name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Array:
     if method not in METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(METHODS)}, got {method!r}")
     (x, level), dtype, _ = promoted(a, listed(q), least=dt.default_float())
@@ -83,9 +81,7 @@ def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan
     q = build.broadcast_to(level, shape)
     if skip_nan:  # NaN are sorted to the end: the others are the first `count`
         good = build.cast(build.not_(has_nan(x)), dt.int64)
-        count = build.cast(
-            build.expand(build.reduce_(good, (x.ndim - 1,)), [(x.ndim - 1, shape[-1])]), q.dtype
-        )
+        count = build.cast(build.expand(build.reduce_(good, (x.ndim - 1,)), [(x.ndim - 1, shape[-1])]), q.dtype)
         bad = build.eq(count, 0)
         count = build.where(bad, build.const_like(1, count), count)
     else:
@@ -106,26 +102,20 @@ def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan
         if method == "midpoint":
             out = build.mul(build.add(_pick(ordered, low), _pick(ordered, high)), 0.5)
         else:
-            out = _pick(
-                ordered, {"lower": low, "higher": high}.get(method, inside(build.round_(at)))
-            )
+            out = _pick(ordered, {"lower": low, "higher": high}.get(method, inside(build.round_(at))))
     else:
         alpha, beta = _CONTINUOUS[method]
         if method == "linear":
             at = inside(build.mul(q, top))
         else:
-            at = inside(
-                build.add(build.mul(count, q), build.add(build.mul(q, 1 - alpha - beta), alpha - 1))
-            )
+            at = inside(build.add(build.mul(count, q), build.add(build.mul(q, 1 - alpha - beta), alpha - 1)))
         low = build.floor(at)
         part = build.sub(at, low)
         a, b = _pick(ordered, low), _pick(ordered, inside(build.add(low, 1)))
         # a whole position takes its element alone, so that an infinite neighbour does not
         # make it NaN
         exact = build.or_(build.eq(part, 0), build.eq(a, b))
-        mixed = build.add(
-            build.mul(a, build.sub(build.const_like(1, part), part)), build.mul(b, part)
-        )
+        mixed = build.add(build.mul(a, build.sub(build.const_like(1, part), part)), build.mul(b, part))
         out = build.where(exact, a, mixed)
     out_of_range = build.not_(build.and_(build.le(zero, q), build.le(q, build.const_like(1, q))))
     return build.where(build.or_(bad, out_of_range), build.const_like(math.nan, out), out)
@@ -134,8 +124,7 @@ def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan
 def _no_weights(weights: Any, name: str) -> None:
     if weights is not None:
         raise NotImplementedError(
-            f"{name}: weights= is not supported; repeat the elements, or sort and use cumsum of "
-            "the weights"
+            f"{name}: weights= is not supported; repeat the elements, or sort and use cumsum of the weights"
         )
 
 
@@ -279,9 +268,7 @@ def average(
                 )  # fmt: skip
             )
         if w.size != x.shape[axes[0]]:
-            raise note_user_line(
-                ShapeError(f"average: {w.size} weights for {x.shape[axes[0]]} elements")
-            )
+            raise note_user_line(ShapeError(f"average: {w.size} weights for {x.shape[axes[0]]} elements"))
         w = build.expand(w, [(i, n) for i, n in enumerate(x.shape) if i != axes[0]])
     wide = dt.accumulator(dtype)
     x, w = build.cast(x, wide), build.cast(w, wide)
@@ -300,15 +287,11 @@ def _observations(m: ArrayLike, y: ArrayLike | None, rowvar: bool, name: str) ->
     rows = []
     for v in nodes:
         if v.ndim > 2:
-            raise note_user_line(
-                ShapeError(f"{name} takes vectors and matrices, got shape {v.shape}")
-            )
+            raise note_user_line(ShapeError(f"{name} takes vectors and matrices, got shape {v.shape}"))
         v = build.reshape(v, (1, v.size)) if v.ndim < 2 else v
         rows.append(v if rowvar or v.shape[0] == 1 else build.permute(v, (1, 0)))
     if len({v.shape[1] for v in rows}) > 1:
-        raise note_user_line(
-            ShapeError(f"{name}: different numbers of observations in {[v.shape for v in nodes]}")
-        )
+        raise note_user_line(ShapeError(f"{name}: different numbers of observations in {[v.shape for v in nodes]}"))
     return build.concatenate(rows, 0)
 
 
@@ -361,11 +344,7 @@ def cov(
             )
     centre = build.div(centre, build.broadcast_to(build.cast(total, x.dtype), centre.shape))
     gap = build.sub(x, build.expand(centre, [(1, n)]))
-    other = (
-        gap
-        if w is None
-        else build.mul(gap, build.cast(build.expand(w, [(0, x.shape[0])]), x.dtype))
-    )
+    other = gap if w is None else build.mul(gap, build.cast(build.expand(w, [(0, x.shape[0])]), x.dtype))
     if x.dtype.is_complex:
         other = build.complex_(build.real(other), build.neg(build.imag(other)))
     out = lift(dot(Tracer(gap), Tracer(build.permute(other, (1, 0))))).node
@@ -375,9 +354,7 @@ def cov(
 
 
 @public(static=("rowvar", "dtype"))
-def corrcoef(
-    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None
-) -> Array:
+def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None) -> Array:
     """[variables, observations] -> [variables, variables]: correlation coefficients, in [-1, 1]."""
     c = lift(cov(m, y, rowvar, dtype=dtype)).node
     if not c.ndim:
@@ -386,9 +363,7 @@ def corrcoef(
     variance = build.slice_axis(build.reshape(c, (n * n,)), 0, 0, (n - 1) * (n + 1) + 1, n + 1)
     real = build.real(variance) if c.dtype.is_complex else variance
     deviation = build.cast(build.sqrt(real), c.dtype)
-    out = build.div(
-        build.div(c, build.expand(deviation, [(1, n)])), build.expand(deviation, [(0, n)])
-    )
+    out = build.div(build.div(c, build.expand(deviation, [(1, n)])), build.expand(deviation, [(0, n)]))
 
     def clipped(v: UOp) -> UOp:
         v = build.where(build.lt(v, -1), -1, v)

@@ -106,9 +106,7 @@ def _as_array(x: Any) -> Any:
     if not isinstance(x, list | tuple):
         return x
     if any(is_traced(y) for y in x):
-        raise TypeError(
-            "a list with traced values is no index; make an array of it with fgrad.numpy.array"
-        )
+        raise TypeError("a list with traced values is no index; make an array of it with fgrad.numpy.array")
     data = np.asarray([y.concrete() if isinstance(y, Array) else y for y in x])
     return data.astype(np.int64) if data.size == 0 else data
 
@@ -145,8 +143,7 @@ def _bound(x: Any) -> int | None:
         return operator.index(x)
     except ConcretizationError as e:
         e.args = (
-            "the bounds of a slice must be concrete; use fgrad.lax.dynamic_slice for a traced "
-            f"start. {e.args[0]}",
+            f"the bounds of a slice must be concrete; use fgrad.lax.dynamic_slice for a traced start. {e.args[0]}",
         )
         raise
 
@@ -172,22 +169,16 @@ def _array_entry(x: Any, n: int, axis: int, checked: bool, operands: list[Any]) 
     if isinstance(x, Array):
         if is_traced(x):
             if not x.aval.dtype.is_int:
-                raise note_user_line(
-                    IndexError(f"arrays used as indices must be integers or bools, got {x.aval}")
-                )
+                raise note_user_line(IndexError(f"arrays used as indices must be integers or bools, got {x.aval}"))
             operands.append(x)
             return Int(None, False) if x.ndim == 0 else Positions(False)
         data = x.concrete()
     else:
         data = np.asarray(x)
         if not is_arraylike(data) or data.dtype == object:
-            raise note_user_line(
-                IndexError(f"{x!r} is no index; use integers, slices, None, ..., or integer arrays")
-            )
+            raise note_user_line(IndexError(f"{x!r} is no index; use integers, slices, None, ..., or integer arrays"))
     if data.dtype.kind not in "iu":
-        raise note_user_line(
-            IndexError(f"arrays used as indices must be integers or bools, got dtype {data.dtype}")
-        )
+        raise note_user_line(IndexError(f"arrays used as indices must be integers or bools, got dtype {data.dtype}"))
     if data.ndim == 0:
         return _int_entry(int(data), n, axis, checked, operands)
     low, high = (int(data.min()), int(data.max())) if data.size else (0, -1)
@@ -202,9 +193,7 @@ def _array_entry(x: Any, n: int, axis: int, checked: bool, operands: list[Any]) 
     return Positions(inside)
 
 
-def parse(
-    idx: Any, shape: tuple[int, ...], checked: bool = True
-) -> tuple[tuple[Entry, ...], list[Any]]:
+def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple[Entry, ...], list[Any]]:
     """-> (entries, operands) of `x[idx]` for an x of that shape.
 
     checked   raise IndexError for what is known to be out of bounds (no `mode=` was given)
@@ -221,10 +210,7 @@ def parse(
         raise note_user_line(IndexError("an index can have only one ellipsis ('...')"))
     if taken > len(shape):
         raise note_user_line(
-            OutOfBoundsError(
-                f"too many indices: an array of shape {shape} has {len(shape)} axes, {taken} were "
-                "indexed"
-            )
+            OutOfBoundsError(f"too many indices: an array of shape {shape} has {len(shape)} axes, {taken} were indexed")
         )
     fill = [slice(None)] * (len(shape) - taken)
     where = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
@@ -260,7 +246,4 @@ def parse(
 
 def indexed_axes(entries: Sequence[Entry]) -> int:
     """How many axes of x the entries consume."""
-    return sum(
-        not isinstance(e, New) and not (isinstance(e, Positions) and e.of_scalar_bool)
-        for e in entries
-    )
+    return sum(not isinstance(e, New) and not (isinstance(e, Positions) and e.of_scalar_bool) for e in entries)

@@ -50,9 +50,7 @@ def test_bad_data_says_what_is_wrong() -> None:
     "args",
     [(5,), (2, 10, 3), (0.0, 1.0, 0.1), (10, 0, -3), (3, 3), (0, 5, 2.5), (np.int8(4),), (2.5,)],
 )
-def test_arange_is_the_same_inside_and_outside_a_stage(
-    args: Any, same: Callable[..., None]
-) -> None:
+def test_arange_is_the_same_inside_and_outside_a_stage(args: Any, same: Callable[..., None]) -> None:
     wanted = np.arange(*args)
     same(fnp.arange(*args), wanted)
     same(jit(lambda: fnp.arange(*args))(), wanted)

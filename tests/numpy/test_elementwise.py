@@ -53,9 +53,7 @@ BINARY = {
 
 
 @pytest.mark.parametrize("name", sorted(UNARY))
-def test_a_function_of_one_number_agrees_with_numpy(
-    name: str, as_numpy: Callable[..., None]
-) -> None:
+def test_a_function_of_one_number_agrees_with_numpy(name: str, as_numpy: Callable[..., None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         for kind in UNARY[name]:
@@ -155,9 +153,7 @@ def test_ldexp_scales_exactly_through_subnormals(as_numpy: Callable[..., None]) 
     as_numpy("ldexp", x.astype(np.float32), np.arange(-140, 160, 50))
 
 
-def test_bits_are_packed_and_unpacked(
-    as_numpy: Callable[..., None], rng: np.random.Generator
-) -> None:
+def test_bits_are_packed_and_unpacked(as_numpy: Callable[..., None], rng: np.random.Generator) -> None:
     x = rng.integers(0, 2, (3, 13)).astype(np.uint8)
     for order in ("big", "little"):
         as_numpy("packbits", x, axis=1, bitorder=order)

@@ -68,9 +68,7 @@ def test_small_floats_are_summed_in_float32() -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "nanargmax", "nanargmin"])
-def test_positions_of_extremes(
-    name: str, as_numpy: Callable[..., None], cube: Any, ints: Any
-) -> None:
+def test_positions_of_extremes(name: str, as_numpy: Callable[..., None], cube: Any, ints: Any) -> None:
     some_nan = cube.copy()
     some_nan[0, 1, 0] = np.nan
     for axis in (None, 0, -1):
@@ -95,9 +93,7 @@ def test_running_totals_with_an_initial_element(ints: Any, as_numpy: Callable[..
     as_numpy("cumulative_prod", ints, axis=0)
 
 
-def test_moments_with_degrees_of_freedom_and_a_known_mean(
-    cube: Any, as_numpy: Callable[..., None]
-) -> None:
+def test_moments_with_degrees_of_freedom_and_a_known_mean(cube: Any, as_numpy: Callable[..., None]) -> None:
     as_numpy("var", cube, axis=1, ddof=1)
     as_numpy("std", cube, axis=1, correction=1)
     as_numpy("var", cube, axis=1, mean=cube.mean(axis=1, keepdims=True))
@@ -107,9 +103,7 @@ def test_moments_with_degrees_of_freedom_and_a_known_mean(
 
 def test_errors_of_reductions() -> None:
     x = fnp.zeros((0, 3))
-    with pytest.raises(
-        ValueError, match=r"max over axes \(0, 1\) of shape \(0, 3\).*give initial="
-    ):
+    with pytest.raises(ValueError, match=r"max over axes \(0, 1\) of shape \(0, 3\).*give initial="):
         fnp.max(x)
     assert fnp.max(x, axis=1).shape == (0,)
     with pytest.raises(ShapeError, match="sum: axis 5 is out of bounds"):

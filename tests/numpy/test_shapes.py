@@ -84,12 +84,8 @@ def test_repeat_by_traced_counts_needs_the_size_of_the_result(same: Callable[...
         jit(fnp.repeat)(x, counts)
 
 
-@pytest.mark.parametrize(
-    "shift, axis", [(3, None), ((1, -2), (0, 1)), (-1, 2), (7, (0, 1)), (0, 0)]
-)
-def test_roll_by_known_and_by_computed_shifts(
-    shift: Any, axis: Any, cube: Any, same: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize("shift, axis", [(3, None), ((1, -2), (0, 1)), (-1, 2), (7, (0, 1)), (0, 0)])
+def test_roll_by_known_and_by_computed_shifts(shift: Any, axis: Any, cube: Any, same: Callable[..., None]) -> None:
     wanted = np.roll(cube, shift, axis)
     same(fnp.roll(cube, shift, axis), wanted)
     same(fnp.roll(cube, fnp.array(shift), axis), wanted)
@@ -109,9 +105,7 @@ def test_elements_are_inserted_and_deleted(as_numpy: Callable[..., None], cube: 
 
 def test_shape_errors_name_the_function_and_the_way_out() -> None:
     x = fnp.ones((2, 3))
-    with pytest.raises(
-        ShapeError, match=r"reshape: cannot reshape \(2, 3\) \(6 elements\) into \(4, 2\)"
-    ):
+    with pytest.raises(ShapeError, match=r"reshape: cannot reshape \(2, 3\) \(6 elements\) into \(4, 2\)"):
         x.reshape(4, 2)
     with pytest.raises(ShapeError, match="only one size can be -1"):
         x.reshape(-1, -1)
@@ -125,9 +119,7 @@ def test_shape_errors_name_the_function_and_the_way_out() -> None:
         fnp.stack([x, x[0]])
     with pytest.raises(ShapeError, match="use array_split"):
         fnp.split(x, 2, 1)
-    with pytest.raises(
-        ShapeError, match="axis 2 is out of bounds for an array with 2 axes; use -2 to 1"
-    ):
+    with pytest.raises(ShapeError, match="axis 2 is out of bounds for an array with 2 axes; use -2 to 1"):
         fnp.flip(x, 2)
     with pytest.raises(ShapeError, match="no permutation"):
         fnp.transpose(x, (0, 0))

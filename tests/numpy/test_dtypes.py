@@ -1,0 +1,106 @@
+"""Dtypes, promotion, casts, limits; and the public names."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad.numpy as fnp
+from fgrad.errors import DtypeError
+
+
+def test_names_are_numpys() -> None:
+    assert fnp.float32 is np.float32 and fnp.bool is np.bool_ and fnp.newaxis is None
+    assert fnp.ndarray is type(fnp.ones(1)).__mro__[1]
+    assert fnp.zeros(2, fnp.bfloat16).dtype == fnp.bfloat16
+
+
+@pytest.mark.parametrize(
+    "kinds, wanted",
+    [(("int8", "uint8"), "int16"), (("int32", "float16"), "float16"), (("uint64", "int64"), "float32"),
+     (("bfloat16", "float16"), "float32"), (("float64", "complex64"), "complex128"), (("bool", "uint8"), "uint8"),
+     (("int64", "float32"), "float32")],
+)  # fmt: skip
+def test_promotion_follows_the_lattice(kinds: tuple[str, str], wanted: str) -> None:
+    assert fnp.promote_types(*kinds) == wanted
+    x, y = (fnp.ones(2, k) for k in kinds)
+    assert (x + y).dtype == wanted
+    assert fnp.result_type(x, y) == wanted
+    assert fnp.where(True, x, y).dtype == wanted
+
+
+def test_result_type_takes_numbers_and_arrays() -> None:
+    assert fnp.result_type(np.int8, 3) == np.int8
+    assert fnp.result_type(np.int8, 3.0) == np.float32
+    assert fnp.result_type(fnp.ones(2, np.float16), 2.0) == np.float16
+    assert fnp.result_type(np.float64(1), fnp.ones(1)) == np.float64
+    with pytest.raises(DtypeError, match="no dtype is called"):
+        fnp.result_type("nothing")
+
+
+def test_casting_rules() -> None:
+    kinds = ("int8", "uint8", "int64", "float16", "float32", "complex64", "bool")
+    for a in kinds:
+        for b in kinds:
+            assert fnp.can_cast(a, b) == np.can_cast(a, b), (a, b)
+            assert fnp.can_cast(a, b, "same_kind") == np.can_cast(a, b, "same_kind"), (a, b)
+    assert fnp.can_cast(fnp.bfloat16, np.float32) and not fnp.can_cast(np.float32, fnp.bfloat16)
+    assert fnp.can_cast(2, np.int8) and not fnp.can_cast(2.5, np.int8)
+
+
+def test_kinds_of_dtypes() -> None:
+    assert fnp.issubdtype(fnp.bfloat16, fnp.floating) and not fnp.issubdtype(fnp.bfloat16, fnp.integer)
+    assert fnp.issubdtype("float32", fnp.inexact) and fnp.issubdtype(np.int32, np.signedinteger)
+    assert not fnp.issubdtype("float32", "bfloat16") and fnp.issubdtype(fnp.bfloat16, "bfloat16")
+    assert fnp.isdtype(np.float32, "real floating") and fnp.isdtype(np.int8, ("bool", "integral"))
+    assert not fnp.isdtype(np.uint8, "signed integer")
+    with pytest.raises(ValueError, match="unknown kind"):
+        fnp.isdtype(np.int8, "whole")
+
+
+def test_limits() -> None:
+    info = fnp.finfo(fnp.ones(1))
+    assert isinstance(info.eps, float) and info.bits == 32 and info.max == np.finfo(np.float32).max
+    assert (fnp.ones(1, np.float16) * fnp.finfo(np.float16).eps).dtype == np.float16
+    assert fnp.finfo(np.complex128).dtype == np.float64
+    assert fnp.iinfo(np.int8).max == 127
+    with pytest.raises(ValueError, match="use iinfo"):
+        fnp.finfo(np.int8)
+
+
+def test_casts(same: Callable[..., None]) -> None:
+    x = np.array([1.7, -2.5, np.nan, 1e30, -np.inf], np.float32)
+    same(fnp.astype(x, np.int32), np.int32([1, -2, 0, 2**31 - 1, -(2**31)]))
+    same(fnp.astype(x, bool), [True] * 5)
+    same(fnp.array([1 + 2j]).astype(np.float32), np.float32([1]))
+    same(fnp.array([300]).astype(np.uint8), np.uint8([44]))
+    same(fnp.array([1.5]).astype(np.complex64), np.complex64([1.5]))
+    assert fnp.iscomplexobj(1j) and fnp.isrealobj(fnp.ones(1)) and fnp.isscalar(fnp.array(1))
+
+
+def test_every_public_function_says_what_it_does() -> None:
+    silent = [n for n in fnp.__all__ if callable(f := getattr(fnp, n)) and not inspect.getdoc(f)]
+    assert silent == []
+    assert len(set(fnp.__all__)) == len(fnp.__all__)
+
+
+def test_bits_of_floats_are_refused_with_the_way_out() -> None:
+    for f, message in [
+        (lambda: fnp.ones(2) << 1, "left_shift: float32 has no bits to combine; convert with .astype"),
+        (lambda: ~fnp.ones(2), "invert: float32 has no bits to flip"),
+        (lambda: fnp.array([True]) - True, "subtract: bools have no difference; use logical_xor"),
+        (lambda: -fnp.array([True]), "use logical_not"),
+        (lambda: fnp.floor(1j), "complex numbers cannot be rounded"),
+        (lambda: fnp.gcd(1.5, 2), "gcd: it takes integers"),
+    ]:
+        with pytest.raises(DtypeError, match=message):
+            f()
+
+
+def test_configuration_chooses_the_default_float() -> None:
+    assert fnp.float_ is np.float32 and fnp.complex_ is np.complex64
+    missing: Any = fnp
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = missing.nothing

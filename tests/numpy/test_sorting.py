@@ -1,0 +1,120 @@
+"""Sorting, searching, what is not zero, counting, sets."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fgrad.numpy as fnp
+from fgrad import jit
+from fgrad.errors import ConcretizationError
+
+
+def test_sorting(as_numpy: Callable[..., None], same: Callable[..., None], holes: Any, ints: Any) -> None:
+    for x in (holes, ints, ints > 0, ints.astype(np.uint8), holes.astype(np.float16)):
+        for axis in (0, -1, None):
+            as_numpy("sort", x, axis)
+            same(fnp.argsort(x, axis), np.argsort(x, axis, stable=True))
+    same(fnp.sort(ints, 0, descending=True), np.sort(ints, 0)[::-1])
+    same(fnp.argsort(np.array([1, 2, 1, 2]), descending=True), [1, 3, 0, 2])
+    z = ints[0] + 1j * ints[1]
+    as_numpy("sort", z)
+    as_numpy("sort_complex", ints[0, 0].astype(np.float32))
+    as_numpy("lexsort", (ints[0, :, 0], ints[1, :, 0]))
+    same(fnp.sort(fnp.partition(ints, 2, 1), 1), np.sort(ints, 1))
+    assert fnp.sort(np.zeros((0, 2))).shape == (0, 2)
+
+
+@given(
+    st.lists(st.integers(-9, 9), max_size=40).map(sorted),
+    st.lists(st.integers(-12, 12), min_size=4, max_size=4),
+    st.sampled_from(["left", "right"]),
+)
+def test_searchsorted_is_numpys(a: list[int], v: list[int], side: Any) -> None:
+    wanted = np.searchsorted(np.array(a, float), np.array(v, float), side)
+    padded = np.array([*a, *[np.inf] * (48 - len(a))])  # one size: few compilations
+    got = fnp.searchsorted(padded, np.array(v, float), side=side)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_searching_with_nan_and_few_elements(as_numpy: Callable[..., None]) -> None:
+    nan_last = np.array([1.0, 2.0, np.nan, np.nan])
+    many = np.concatenate([np.arange(30.0), [np.nan] * 3])
+    for a in (nan_last, many):
+        for side in ("left", "right"):
+            as_numpy("searchsorted", a, np.array([np.nan, 0, 5.0, 29.0]), side)
+    as_numpy("searchsorted", [1, 3, 5], 4)
+    as_numpy("searchsorted", np.array([3, 1, 2]), 2, sorter=np.array([1, 2, 0]))
+    for right in (True, False):
+        as_numpy("digitize", np.array([-2.0, -1, 0.5, 7]), np.array([-1.0, 0, 1]), right)
+        as_numpy("digitize", np.array([0, 1, 2, 3, 1]), np.array([3, 1, 0]), right)
+
+
+def test_positions_of_what_is_not_zero(as_numpy: Callable[..., None], same: Callable[..., None], ints: Any) -> None:
+    for name in ("nonzero", "flatnonzero", "argwhere"):
+        as_numpy(name, ints)
+    as_numpy("where", ints > 0)
+    found = np.nonzero(ints)
+    n = len(found[0])
+    same(jit(lambda x: fnp.nonzero(x, size=3))(ints), [i[:3] for i in found])
+    same(fnp.nonzero(ints, size=30, fill_value=-1), [np.append(i, [-1] * (30 - n)) for i in found])
+    same(fnp.argwhere(ints, size=2), np.argwhere(ints)[:2])
+    same(fnp.flatnonzero(np.zeros(3), size=2, fill_value=9), [9, 9])
+    with pytest.raises(ConcretizationError, match="nonzero: give size="):
+        jit(fnp.nonzero)(ints)
+    with pytest.raises(ValueError, match="atleast_1d"):
+        fnp.nonzero(3)
+
+
+def test_counting(as_numpy: Callable[..., None], same: Callable[..., None]) -> None:
+    x = np.array([0, 1, 1, 3, 2, 1, 7])
+    as_numpy("bincount", x)
+    as_numpy("bincount", x, np.arange(7.0), minlength=12)
+    same(jit(lambda v: fnp.bincount(v, length=3))(x), [1, 3, 1])
+    with pytest.raises(ValueError, match="must not be negative"):
+        fnp.bincount(np.array([-1]))
+    with pytest.raises(TypeError, match="vector of integers"):
+        fnp.bincount(np.array([0.5]))
+
+
+def test_unique_elements(as_numpy: Callable[..., None], same: Callable[..., None], ints: Any) -> None:
+    as_numpy("unique", ints)
+    as_numpy("unique", ints, True, True, True)
+    as_numpy("unique", ints[0] > 0, axis=0)
+    as_numpy("unique", np.array([1.0, np.nan, np.nan]))
+    for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
+        wanted = getattr(np, name)(ints)
+        same(getattr(fnp, name)(ints), tuple(wanted) if isinstance(wanted, tuple) else np.sort(wanted))
+
+
+def test_unique_elements_of_a_known_number(same: Callable[..., None], ints: Any) -> None:
+    values, first, inverse, counts = np.unique(ints, True, True, True)
+    n = len(values)
+    got = jit(lambda x: fnp.unique(x, True, True, True, size=12))(ints)
+    same([g[:n] for g in (got[0], got[1], got[3])], [values, first, counts])
+    same(got[2], inverse)
+    same(got[0][n:], np.full(12 - n, values[0]))
+    same(fnp.unique(np.array([3, 1, 3]), size=4, fill_value=-1), [1, 3, -1, -1])
+    with pytest.raises(ConcretizationError, match="unique: give size="):
+        jit(fnp.unique)(ints)
+
+
+def test_sets(as_numpy: Callable[..., None], same: Callable[..., None], ints: Any) -> None:
+    other = ints + 3
+    for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d"):
+        as_numpy(name, ints, other)
+    as_numpy("intersect1d", np.array([1, 2, 3]), np.array([3, 1]), return_indices=True)
+    as_numpy("isin", ints, [1, 2, -3])
+    as_numpy("isin", ints, np.array([1, 2]), invert=True)
+    as_numpy("isin", ints, np.array([], np.int64))
+    same(jit(lambda x, y: fnp.union1d(x, y, size=4))(np.array([1, 2]), np.array([2, 5])), [1, 2, 5, 1])
+
+
+def test_the_numpy_functions_warn_no_more_than_numpy() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fnp.log(fnp.array([-1.0, 0.0])) / 0
