@@ -133,8 +133,7 @@ class Copy:
     def __post_init__(self) -> None:
         if self.target.length != self.source.length:
             raise ValueError(
-                f"a copy of {self.source.length} bytes into {self.target.length} bytes: "
-                f"{self.source} to {self.target}"
+                f"a copy of {self.source.length} bytes into {self.target.length} bytes: {self.source} to {self.target}"
             )
         (a, b) = (self.target, self.source)
         if a.block.base == b.block.base and a.length:

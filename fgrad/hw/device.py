@@ -43,9 +43,7 @@ class Device(Protocol):
     name: str
     pool: Pool
 
-    def compile(
-        self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
-    ) -> Executable:
+    def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Executable:
         """Lower and compile.
 
         inline   parameters whose word will hold their bits
@@ -82,9 +80,7 @@ def _open_device(name: str) -> Any:
         known = ", ".join(sorted(_makers))
         raise DeviceMissingError(f"there is no device {name!r}; known kinds: {known}")
     if index and not index.isdecimal():
-        raise DeviceMissingError(
-            f"there is no device {name!r}; write the index as a number, {kind}:1"
-        )
+        raise DeviceMissingError(f"there is no device {name!r}; write the index as a number, {kind}:1")
     number = int(index or 0)
     proper = f"{kind}:{number}" if number else kind
     with _lock:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fgrad.hw.timeline import Timeline
 
 _KEPT_ERRORS = 1024
+_NOTES = 8  # other failures that are named beside the first
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +58,7 @@ class InFlight:
         return [flight.name for flight in self._flights]
 
     def work_ms(self) -> float:
-        """The estimated length of everything in flight."""
+        """The estimated length of everything in flight; infinite if nothing is known of one."""
         return sum([flight.work_ms for flight in tuple(self._flights)])
 
     def begin(self, flight: Flight) -> None:
@@ -100,13 +101,13 @@ class InFlight:
         errors = [self._errors[tick] for tick in ticks if tick in self._errors]
         if not errors:
             return
-        for other in errors[1:]:
+        for other in errors[1 : 1 + _NOTES]:
             errors[0].add_note(f"also: {type(other).__name__}: {other}")
+        if len(errors) > 1 + _NOTES:
+            errors[0].add_note(f"and {len(errors) - 1 - _NOTES} more")
         raise errors[0]
 
-    def forget(
-        self, is_lost: Callable[[int], bool], make_error: Callable[[str], Exception]
-    ) -> None:
+    def forget(self, is_lost: Callable[[int], bool], make_error: Callable[[str], Exception]) -> None:
         """Drop all flights, as a forked child must: nobody will finish them there.
 
         is_lost     whether the work of a tick had not been finished

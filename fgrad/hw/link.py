@@ -51,9 +51,7 @@ class Patch:
         bits = mask >> shift
         number &= (1 << 64) - 1
         if number & ~bits:
-            raise LinkError(
-                f"{number:#x} of {self.sym} does not fit the bits {mask:#x} at byte {self.offset}"
-            )
+            raise LinkError(f"{number:#x} of {self.sym} does not fit the bits {mask:#x} at byte {self.offset}")
         return field & ~mask & full | number << shift
 
 

@@ -49,10 +49,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Commands that are submitted to a lane at once."""
+    """Commands that are submitted to a lane at once.
+
+    round  batches of one round wait for each other's signals and are submitted together
+    """
 
     lane: int
     commands: tuple[Command, ...]
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,8 @@ class _Planner:
             return Wait(lane, Sym(Role.TICK, lane, ticks[call]))
 
         def flush() -> None:
-            steps.extend(Batch(lane, tuple(batch)) for lane, batch in open_batches.items())
+            number = len(steps)
+            steps.extend(Batch(lane, tuple(batch), number) for lane, batch in open_batches.items())
             open_batches.clear()
 
         for number, call in enumerate(self.calls):

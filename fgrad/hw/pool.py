@@ -88,19 +88,19 @@ class _CheckedList(list[int]):
         if pool is None:
             return
         self._waiting.append((pool.clock.issued() if pool.clock else 0, address))
-        self._settle(pool)
+        self.settle(pool)
 
     def pop(self, index: int = -1, /) -> int:  # type: ignore[override]
         pool = self._pool()
         if pool is not None:
-            self._settle(pool)
+            self.settle(pool)
         return super().pop()
 
     def waiting(self) -> int:
         """How many freed blocks queued work may still use."""
         return len(self._waiting)
 
-    def _settle(self, pool: Pool) -> None:
+    def settle(self, pool: Pool) -> None:
         """Deal with the blocks that no queued work uses any more."""
         completed = pool.clock.completed() if pool.clock else 0
         while True:
@@ -227,8 +227,15 @@ class Pool:
         for address, size in taken:
             self.unmap(address, size)
 
+    def settle(self) -> None:
+        """Poison or return the freed blocks that queued work is done with, if the settings ask."""
+        for blocks in tuple(self._lists.values()):
+            if isinstance(blocks, _CheckedList):
+                blocks.settle(self)
+
     def statistics(self) -> Statistics:
         """Bytes in use, cached and mapped now, and the peak."""
+        self.settle()
         lists = tuple(self._lists.items())
         cached = sum([size * len(blocks) for size, blocks in lists])
         cached += sum([s * b.waiting() for s, b in lists if isinstance(b, _CheckedList)])

@@ -97,21 +97,18 @@ class _Copy:
 
 
 class _Segment:
-    """Batches that are submitted by one call.
+    """The batches of one round, which are submitted by one call."""
 
-    offsets  tick of each signal (lane, number) after the tick its lane had before the segment
-    """
-
-    def __init__(self, number: int, launch: Launch) -> None:
+    def __init__(self, number: int, round_number: int, launch: Launch) -> None:
         self.number = number
-        self.launch = launch
+        self.round = round_number
+        self.pool = launch.ports[0].pool
         self.records: list[tuple[int, Record]] = []  # lane and record, in the order of pushing
         self.counts = [0] * len(launch.ports)  # records of each lane
         self.free: list[_Copy] = []
         self.linked: Linked | None = None
 
-    def add(self, batch: Batch) -> None:
-        launch = self.launch
+    def add(self, batch: Batch, launch: Launch) -> None:
         port = launch.ports[batch.lane]
         for command in batch.commands:
             if isinstance(command, Signal):  # the tick of the record before it
@@ -124,27 +121,27 @@ class _Segment:
                 self.counts[batch.lane] += 1
                 self.records.append((batch.lane, record))
 
-    def link(self) -> None:
+    def link(self, launch: Launch) -> None:
         """Make one block: the records, then the words of each."""
         count = len(self.records)
         rows: list[int | Sym] = []
         for i, (lane, record) in enumerate(self.records):
             rows += [Sym(Role.QUEUE, lane), record.entry, Sym(Role.CONTROL, 0, i)]
-        parts = [self._words(i) for i in range(count)]
-        _, starts = join([encode_words([0] * len(rows)), *parts], self.launch.name)
+        parts = [self._words(i, launch) for i in range(count)]
+        _, starts = join([encode_words([0] * len(rows)), *parts], launch.name)
         for i in range(count):
             rows[3 * i + 2] = Sym(Role.CONTROL, 0, starts[i + 1] + self.records[i][1].start)
-        whole, _ = join([encode_words(rows), *parts], self.launch.name)
-        self.linked = link(whole, self.launch.queues)
+        whole, _ = join([encode_words(rows), *parts], launch.name)
+        self.linked = link(whole, launch.queues)
 
-    def _words(self, number: int) -> Encoded:
+    def _words(self, number: int, launch: Launch) -> Encoded:
         """The words of one record: its memory apart from others', its ticks as this segment's."""
         encoded = self.records[number][1].words
         patches = []
         for patch in encoded.patches:
             sym = patch.sym
             if sym.role is Role.TICK:
-                sym = self.launch.tick(sym)
+                sym = launch.tick(sym)
             elif sym.role in (Role.ARENA, Role.SCRATCH):
                 sym = replace(sym, index=number)
             patches.append(replace(patch, sym=sym))
@@ -156,7 +153,7 @@ class _Segment:
             return self.free.pop()
         except IndexError:
             assert self.linked is not None, "link() was called"
-            lease = Lease(self.launch.ports[0].pool)
+            lease = Lease(self.pool)
             known: dict[Sym, int] = {}
             for number, (_, record) in enumerate(self.records):
                 for sym, nbytes in record.memory:
@@ -193,13 +190,13 @@ class Launch:
                 self.steps.append(step)
                 continue
             last = self.steps[-1] if self.steps else None
-            if not isinstance(last, _Segment) or last.counts[step.lane]:
-                last = _Segment(len(self.steps), self)
+            if not isinstance(last, _Segment) or last.round != step.round:
+                last = _Segment(len(self.steps), step.round, self)
                 self.steps.append(last)
-            last.add(step)
+            last.add(step, self)
         for found in self.steps:
             if isinstance(found, _Segment):
-                found.link()
+                found.link(self)
 
     def tick(self, sym: Sym) -> Sym:
         """The tick of a wait, counted from where its lane was before the segment that signals it.
@@ -275,10 +272,13 @@ class Launch:
             return
         flights: list[tuple[Port, Flight]] = []
         copy.running = len(segment.records)
+        # each lane may have to wait for all that is queued on any of them
+        patience = sum([port.in_flight.work_ms() for port in self.ports])
         try:
             for lane, record in segment.records:
                 newest[lane] += 1
-                flight = Flight(newest[lane], f"{self.name}: {record.name}", record.error, finish)
+                name = f"{self.name}: {record.name}"
+                flight = Flight(newest[lane], name, record.error, finish, patience)
                 self.ports[lane].in_flight.begin(flight)
                 flights.append((self.ports[lane], flight))
             taken = self.machines.push(instance.address, len(flights))

@@ -35,6 +35,9 @@ class Timeline(Protocol):
     def progress(self) -> object:
         """Something that changes as long as the device gets on with its work."""
 
+    def stall_ms(self) -> float:
+        """Milliseconds without progress after which the device counts as hung; may be infinite."""
+
     def error(self, tick: int) -> Exception | None:
         """How the finished work of `tick` failed; None if it ended well."""
 
@@ -45,10 +48,11 @@ class Timeline(Protocol):
         """End work up to `tick`, which hangs, as far as the device can; returns what it knows."""
 
 
-def wait(timeline: Timeline, tick: int, stall_ms: float | None = STALL_MS) -> None:
+def wait(timeline: Timeline, tick: int, stall_ms: float | None = None) -> None:
     """Block the host until `timeline` has completed `tick`.
 
-    stall_ms  milliseconds without progress after which the device counts as hung; None: never
+    stall_ms  milliseconds without progress after which the device counts as hung; None: as many as
+              the timeline says
 
     Raises DeviceHangError, which names the tick waited for and the one reached, and ValueError for
     a tick that was never given out. Ctrl-C leaves the wait; the work goes on.
@@ -57,21 +61,17 @@ def wait(timeline: Timeline, tick: int, stall_ms: float | None = STALL_MS) -> No
     if reached >= tick:
         return
     if tick > timeline.issued():
-        raise ValueError(
-            f"{timeline.name} never gave out tick {tick}; the newest is {timeline.issued()}"
-        )
+        raise ValueError(f"{timeline.name} never gave out tick {tick}; the newest is {timeline.issued()}")
+    stall_ms = timeline.stall_ms() if stall_ms is None else stall_ms
     seen: object = None
     deadline = 0.0
     while reached < tick:
-        if stall_ms is None:
-            timeline.nap(tick, SLICE_MS)
-        else:
-            now, progress = time.monotonic(), timeline.progress()
-            if progress != seen or not deadline:
-                seen, deadline = progress, now + stall_ms / 1000
-            elif now >= deadline:
-                _hang(timeline, tick, reached, stall_ms)
-            timeline.nap(tick, min(SLICE_MS, max(0.1, (deadline - now) * 1000)))
+        now, progress = time.monotonic(), timeline.progress()
+        if progress != seen or not deadline:
+            seen, deadline = progress, now + stall_ms / 1000
+        elif now >= deadline:
+            _hang(timeline, tick, reached, stall_ms)
+        timeline.nap(tick, min(SLICE_MS, max(0.1, (deadline - now) * 1000)))
         reached = timeline.completed()  # read once a round: what is decided on is what is reported
 
 
@@ -94,7 +94,7 @@ class Fence:
         """Whether the work is finished, well or not."""
         return self.timeline.completed() >= self.tick
 
-    def wait(self, stall_ms: float | None = STALL_MS) -> None:
+    def wait(self, stall_ms: float | None = None) -> None:
         """Block until the work is finished; see `wait`. Raises what the work failed with."""
         wait(self.timeline, self.tick, stall_ms)
         error = self.error()
@@ -151,6 +151,9 @@ class HostTimeline:
 
     def progress(self) -> object:
         return self._completed
+
+    def stall_ms(self) -> float:
+        return STALL_MS
 
     def error(self, tick: int) -> Exception | None:
         return self._errors.get(tick)

@@ -54,9 +54,7 @@ def _copy_now(target: Any, target_address: int, source_address: int, nbytes: int
 
 
 @lru_cache(maxsize=64)
-def _launch(
-    machines: Any, target: str, source: str, nbytes: int
-) -> tuple[tuple[Lane, ...], Launch]:
+def _launch(machines: Any, target: str, source: str, nbytes: int) -> tuple[tuple[Lane, ...], Launch]:
     into = Block(target, Sym(Role.OUTPUT, 0), nbytes)
     out_of = Block(source, Sym(Role.INPUT, 0), nbytes)
     found = plan((Call(Lane(target), Copy(into.span(), out_of.span())),))

@@ -36,9 +36,7 @@ class Window:
         }  # fmt: skip
 
 
-def window(
-    address: int, dtype: DType, shape: tuple[int, ...], writable: bool = False, owner: object = None
-) -> Any:
+def window(address: int, dtype: DType, shape: tuple[int, ...], writable: bool = False, owner: object = None) -> Any:
     """The row-major array of that dtype and shape at `address`; read-only unless `writable`."""
     if 0 in shape:
         return np.zeros(shape, dtype.np)

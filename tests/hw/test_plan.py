@@ -77,9 +77,7 @@ def simulate(found: Plan, calls: tuple[Call, ...], r: random.Random) -> Memory:
     while steps or any(queues):
         choices = [i for i, queue in enumerate(queues) if queue]
         choices = [i for i in choices if not isinstance(queues[i][0], Wait) or ready(queues[i][0])]
-        can_submit = bool(steps) and (
-            isinstance(steps[0], Batch) or all(map(ready, steps[0].waits))
-        )
+        can_submit = bool(steps) and (isinstance(steps[0], Batch) or all(map(ready, steps[0].waits)))
         assert choices or can_submit, f"deadlock:\n{found}"
         if can_submit and (not choices or r.random() < 0.3):
             step = steps.pop(0)
@@ -169,9 +167,7 @@ def reached(found: Plan) -> list[frozenset]:
     while not done:
         moved = False
         for lane, queue in enumerate(queues):
-            while queue and not (
-                isinstance(queue[0], Wait) and (queue[0].lane, queue[0].tick.plus) not in told
-            ):
+            while queue and not (isinstance(queue[0], Wait) and (queue[0].lane, queue[0].tick.plus) not in told):
                 command = queue.pop(0)
                 moved = True
                 if isinstance(command, Wait):

@@ -31,7 +31,7 @@ from fgrad.hw.device import register_device
 from fgrad.hw.flight import Flight
 from fgrad.hw.pool import Pool, host_pool
 from fgrad.hw.profile import Range
-from fgrad.hw.timeline import STALL_MS, Fence, wait
+from fgrad.hw.timeline import Fence, wait
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import lower
 from fgrad.uop.program import Program
@@ -39,7 +39,6 @@ from fgrad.uop.simplify import simplify_program
 
 MAX_DEVICES = 64
 QUEUE_SIZE = 256
-_PATIENCE = 1000.0  # times its estimated length is what a program may take without progress
 _DRAIN_SECONDS = 2.0
 
 
@@ -54,9 +53,7 @@ class CpuDevice:
 
     def __init__(self, index: int) -> None:
         if index >= MAX_DEVICES:
-            raise DeviceMissingError(
-                f"there is no device cpu:{index}; the last one is cpu:{MAX_DEVICES - 1}"
-            )
+            raise DeviceMissingError(f"there is no device cpu:{index}; the last one is cpu:{MAX_DEVICES - 1}")
         self.name = f"cpu:{index}" if index else "cpu"
         self.runtime = workers.start()
         self.queue = Queue(QUEUE_SIZE)
@@ -74,9 +71,7 @@ class CpuDevice:
         after_fork(self._forked)
 
     # ---- programs
-    def compile(
-        self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str
-    ) -> CpuExecutable:
+    def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> CpuExecutable:
         """Lower and compile; see `Device`."""
         simple = simplify_program(program)
         lowered = lower(simple, self.limits, inline=inline, donated=donated, name=name)
@@ -141,16 +136,17 @@ class CpuDevice:
         self._refuse_if_lost()
         with submission:
             self.in_flight.retire()
-            last, work_ms = self.in_flight.last, self.in_flight.work_ms()
+            last = self.in_flight.last
         if last:
-            self._wait(last, None if work_ms == float("inf") else STALL_MS + _PATIENCE * work_ms)
+            self._wait(last)
+        self.pool.settle()
         with submission:
             self.in_flight.retire()
             self.in_flight.raise_unseen()
 
-    def _wait(self, tick: int, stall_ms: float | None) -> None:
+    def _wait(self, tick: int) -> None:
         try:
-            wait(self.timeline, tick, stall_ms)
+            wait(self.timeline, tick)
         except KeyboardInterrupt:
             if self._left_at > self.queue.completed():
                 self.queue.cancel(tick)

@@ -19,7 +19,9 @@ from fgrad.hw.link import bake
 from fgrad.hw.plan import Lane
 from fgrad.hw.pool import Pool
 from fgrad.hw.submit import Port, Record
+from fgrad.hw.timeline import STALL_MS
 
+PATIENCE = 1000.0  # times its estimated length is what a program may take without progress
 _GIVE_UP_SECONDS = 0.5
 
 # Held while ticks are given out, so that a submission to several queues knows them beforehand. It
@@ -36,7 +38,14 @@ class QueueTimeline:
         self.in_flight = InFlight(self)
         self.issued = queue.issued
         self.completed = queue.completed
-        self.progress = queue.progress
+        _timelines.append(self)
+
+    def progress(self) -> object:
+        """What all queues have done: this one may wait for another."""
+        return tuple([timeline.queue.progress() for timeline in tuple(_timelines)])
+
+    def stall_ms(self) -> float:
+        return STALL_MS + PATIENCE * self.in_flight.work_ms()
 
     def nap(self, tick: int, limit_ms: float) -> None:
         self.queue.wait(tick, limit_ms / 1000)
@@ -66,6 +75,9 @@ class QueueTimeline:
         if self.queue.completed() >= tick:
             return True
         return not self.queue.is_own_thread() and self.queue.wait(tick)
+
+
+_timelines: list[QueueTimeline] = []
 
 
 class CpuPort:

@@ -23,9 +23,11 @@ from fgrad.errors import (
     DeviceHangError,
     DeviceLostError,
     DeviceMissingError,
+    OutOfMemoryError,
 )
 from fgrad.hw.device import get_device
 from fgrad.hw.libc import raw_block, words
+from fgrad.hw.transfer import copy
 from fgrad.lower.pipeline import Lowered
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -141,9 +143,7 @@ def open_gate(cells: list[int]) -> None:
     words(cells[0])[1] = 1
 
 
-def test_a_short_program_runs_at_once_and_a_long_one_is_queued(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_a_short_program_runs_at_once_and_a_long_one_is_queued(device: CpuDevice, cells: list[int]) -> None:
     x, y, z = cells
     make(device, PLUS_ONE, "short", INLINE).call([x, y])
     assert word(y) == 1 and not device.in_flight
@@ -159,9 +159,7 @@ def test_a_short_program_runs_at_once_and_a_long_one_is_queued(
         long.call([x])
 
 
-def test_a_failure_of_a_queued_program_is_raised_once_with_its_name(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_a_failure_of_a_queued_program_is_raised_once_with_its_name(device: CpuDevice, cells: list[int]) -> None:
     x, y, _ = cells
     words(x)[0] = 7
     bad, good = make(device, FAIL, "bad_step"), make(device, PLUS_ONE, "good_step")
@@ -253,9 +251,7 @@ def _frames(error: BaseException) -> list[Any]:
     return list(traceback.extract_tb(error.__traceback__))
 
 
-def test_a_callback_that_waits_for_its_own_device_is_refused(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_a_callback_that_waits_for_its_own_device_is_refused(device: CpuDevice, cells: list[int]) -> None:
     x, y, _ = cells
 
     def callback(v: np.ndarray) -> Any:
@@ -269,9 +265,7 @@ def test_a_callback_that_waits_for_its_own_device_is_refused(
     device.sync()
 
 
-def test_a_callback_may_queue_work_while_the_queue_is_full(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_a_callback_may_queue_work_while_the_queue_is_full(device: CpuDevice, cells: list[int]) -> None:
     x, y, z = cells
     inner = make(device, PLUS_ONE, "inner")
     go = threading.Event()
@@ -304,8 +298,8 @@ def test_a_wrong_result_of_a_callback_is_explained(device: CpuDevice, cells: lis
 def test_silent_work_is_cancelled_after_its_deadline(
     device: CpuDevice, cells: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fgrad.backends.cpu.device.STALL_MS", 200.0)
-    monkeypatch.setattr("fgrad.backends.cpu.device._PATIENCE", 1.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.STALL_MS", 200.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.PATIENCE", 1.0)
     x, y, z = cells
     make(device, SILENT, "endless").call([x, y])
     tick = device.queue.issued()
@@ -319,11 +313,9 @@ def test_silent_work_is_cancelled_after_its_deadline(
     assert word(z) == 1
 
 
-def test_work_that_moves_is_not_cancelled(
-    device: CpuDevice, cells: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fgrad.backends.cpu.device.STALL_MS", 100.0)
-    monkeypatch.setattr("fgrad.backends.cpu.device._PATIENCE", 1.0)
+def test_work_that_moves_is_not_cancelled(device: CpuDevice, cells: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fgrad.backends.cpu.port.STALL_MS", 100.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.PATIENCE", 1.0)
     x, y, _ = cells
     make(device, MOVING, "slow").call([x, y])
     timer = threading.Timer(0.6, open_gate, (cells,))
@@ -333,11 +325,28 @@ def test_work_that_moves_is_not_cancelled(
     assert word(y) == 1
 
 
+def test_a_queue_that_waits_for_another_is_as_patient_as_that_one(
+    device: CpuDevice, cells: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fgrad.backends.cpu.port.STALL_MS", 50.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.PATIENCE", 100.0)
+    other = get_device("cpu:7")
+    x, y, _ = cells
+    make(device, SILENT, "long").call([x, y])  # 50 ms + 100 * 10 ms
+    target = raw_block(1 << 21)
+    copy(other, target, device, raw_block(1 << 21), (1 << 20) + 8)
+    timer = threading.Timer(0.5, open_gate, (cells,))
+    timer.start()
+    other.sync()
+    timer.join()
+    assert word(y) == 1
+
+
 def test_work_that_ignores_everything_loses_its_device_and_no_other(
     cells: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fgrad.backends.cpu.device.STALL_MS", 100.0)
-    monkeypatch.setattr("fgrad.backends.cpu.device._PATIENCE", 1.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.STALL_MS", 100.0)
+    monkeypatch.setattr("fgrad.backends.cpu.port.PATIENCE", 1.0)
     x, y, z = cells
     lost, other = get_device("cpu:6"), get_device("cpu:7")
     program = make(lost, DEAF, "deaf")
@@ -353,9 +362,7 @@ def test_work_that_ignores_everything_loses_its_device_and_no_other(
     open_gate(cells)
 
 
-def test_cancelled_work_is_reported_and_its_table_is_good_again(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_cancelled_work_is_reported_and_its_table_is_good_again(device: CpuDevice, cells: list[int]) -> None:
     x, y, _ = cells
     program = make(device, SILENT, "endless")
     program.call([x, y])
@@ -372,9 +379,7 @@ def test_cancelled_work_is_reported_and_its_table_is_good_again(
         assert word(y) == 1
 
 
-def test_the_second_interrupt_of_a_wait_cancels_the_work(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_the_second_interrupt_of_a_wait_cancels_the_work(device: CpuDevice, cells: list[int]) -> None:
     x, y, _ = cells
     program = make(device, SILENT, "endless")
     program.call([x, y])
@@ -472,10 +477,35 @@ def test_each_device_has_memory_of_its_own_and_a_last_one() -> None:
         get_device("cpu:x")
 
 
-@pytest.mark.parametrize("work", [INLINE, QUEUED], ids=["inline", "queued"])
-def test_a_profiled_device_tells_what_ran_and_when(
-    device: CpuDevice, cells: list[int], work: float
+@pytest.mark.parametrize("k", range(3))
+def test_a_call_that_finds_no_memory_leaves_nothing_behind(
+    device: CpuDevice, cells: list[int], k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The k-th of the three blocks of a table is refused: no leak, and the next call is right."""
+    x, y, _ = cells
+    program = make(device, PLUS_ONE, "f")
+    gc.collect()
+    before, take, asked = device.pool.statistics().in_use, device.pool.take, []
+
+    def refusing(nbytes: int) -> int:
+        asked.append(nbytes)
+        if len(asked) > k:
+            raise OutOfMemoryError("no more")
+        return take(nbytes)
+
+    monkeypatch.setattr(device.pool, "take", refusing)
+    with pytest.raises(OutOfMemoryError):
+        program.call([x, y])
+    monkeypatch.undo()
+    gc.collect()
+    assert len(asked) == k + 1 and device.pool.statistics().in_use == before
+    program.call([x, y])
+    device.sync()
+    assert word(y) == 1
+
+
+@pytest.mark.parametrize("work", [INLINE, QUEUED], ids=["inline", "queued"])
+def test_a_profiled_device_tells_what_ran_and_when(device: CpuDevice, cells: list[int], work: float) -> None:
     x, y, _ = cells
     program = make(device, PLUS_ONE, "f", work)
     program.call([x, y])
@@ -496,9 +526,7 @@ def test_a_profiled_device_tells_what_ran_and_when(
     assert program.tables and late.tables
 
 
-def test_a_failing_program_keeps_its_name_when_profiled(
-    device: CpuDevice, cells: list[int]
-) -> None:
+def test_a_failing_program_keeps_its_name_when_profiled(device: CpuDevice, cells: list[int]) -> None:
     x, y, _ = cells
     device.start_profile()
     make(device, FAIL, "bad").call([x, y])
