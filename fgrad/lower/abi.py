@@ -1,7 +1,9 @@
-"""What a lowered program and its runtime agree on, by number: the entry's table and the runtime's table.
+"""What a lowered program and its runtime agree on, by number: the entry's table and the runtime's
+table.
 
-void entry(ptr t), t in words of eight bytes: the words of `Table`, then parameters (pointers; for inlined scalars the
-bits themselves), then outputs (pointers). A non-zero word at `CANCEL` of the control block asks the program to leave.
+void entry(ptr t), t in words of eight bytes: the words of `Table`, then parameters (pointers;
+for inlined scalars the bits themselves), then outputs (pointers). A non-zero word at `CANCEL` of
+the control block asks the program to leave.
 """
 
 from __future__ import annotations

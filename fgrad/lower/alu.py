@@ -1,7 +1,8 @@
 """Elementwise ops as instructions on registers of 1 or more lanes.
 
-A register holds a value of a dtype as: bool i1; integers iN; float32 and the small floats float (already rounded to
-the dtype); float64 double. `Alu.apply(node, operands)` is one op at one width; all operands have that width.
+A register holds a value of a dtype as: bool i1; integers iN; float32 and the small floats float
+(already rounded to the dtype); float64 double. `Alu.apply(node, operands)` is one op at one
+width; all operands have that width.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import struct
 from collections.abc import Callable
 
 from fgrad.lower.emit import Emitter
-from fgrad.lower.functions.llvm_helper import helper
+from fgrad.lower.functions.llvm_helper import Helper, helper
 from fgrad.lower.functions.llvm_machine import LlvmMachine
 from fgrad.lower.functions.table import FUNCTIONS
 from fgrad.lower.limits import Limits
@@ -21,12 +22,8 @@ from fgrad.uop.dtype import SMALL_FLOATS, DType
 from fgrad.uop.node import UOp, const_value
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
-INLINE_COST = (
-    50  # longer functions are called: compiling them at every use costs more than the calls
-)
-FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)} | {
-    Op.ERF_INV: "erfinv"
-}
+INLINE_COST = 50  # longer functions are called: compiling them at every use costs more than the calls
+FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)} | {Op.ERF_INV: "erfinv"}
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al. 2011, table 2, threefry2x32
 _ROUNDING = {Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc", Op.ROUND: "roundeven"}
 
@@ -87,9 +84,7 @@ class Alu:
             return f"splat ({kind} {x})"
         t = self.t(kind)
         one = self.e.value(f"insertelement {t} poison, {kind} {x}, i64 0", x)
-        return self.e.value(
-            f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> zeroinitializer", one
-        )
+        return self.e.value(f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> zeroinitializer", one)
 
     def _two(self, op: str, kind: str, x: str, y: str) -> str:
         return self.e.value(f"{op} {self.t(kind)} {x}, {y}", x, y)
@@ -113,9 +108,7 @@ class Alu:
     def call(self, name: str, kind: str, *operands: str) -> str:
         """An intrinsic on operands of one type."""
         t = self.t(kind)
-        self.e.declare(
-            f"declare {t} @llvm.{name}.{self.suffix(kind)}({', '.join([t] * len(operands))})"
-        )
+        self.e.declare(f"declare {t} @llvm.{name}.{self.suffix(kind)}({', '.join([t] * len(operands))})")
         args = ", ".join(f"{t} {x}" for x in operands)
         return self.e.value(f"call {t} @llvm.{name}.{self.suffix(kind)}({args})", *operands)
 
@@ -201,9 +194,7 @@ class Alu:
             return self.call(_ROUNDING[op], kind, x)
         match op:
             case Op.ADD | Op.MUL | Op.DIV:
-                return self._two(
-                    {Op.ADD: "fadd", Op.MUL: "fmul", Op.DIV: "fdiv"}[op], kind, x, xs[1]
-                )
+                return self._two({Op.ADD: "fadd", Op.MUL: "fmul", Op.DIV: "fdiv"}[op], kind, x, xs[1])
             case Op.NEG:
                 return self.e.value(f"fneg {self.t(kind)} {x}", x)
             case Op.ABS:
@@ -218,9 +209,7 @@ class Alu:
                 name, text = float_remainder(self.lanes, kind, self.limits.fma)
                 self.e.helpers[name] = text
                 self.e.declarations |= _remainder_needs(self.suffix(kind), self.t(kind), self.lanes)
-                return self.e.value(
-                    f"call {self.t(kind)} {name}({self.t(kind)} {x}, {self.t(kind)} {xs[1]})", *xs
-                )
+                return self.e.value(f"call {self.t(kind)} {name}({self.t(kind)} {x}, {self.t(kind)} {xs[1]})", *xs)
         raise AssertionError(f"no instruction for {op.name} on floats")
 
     def _int(self, op: Op, dtype: DType, xs: list[str]) -> str:
@@ -293,8 +282,13 @@ class Alu:
 
     def _threefry(self, xs: list[str], word: int) -> str:
         """Threefry-2x32-20."""
-        add = lambda x, y: self._two("add", "i32", x, y)  # noqa: E731
-        xor = lambda x, y: self._two("xor", "i32", x, y)  # noqa: E731
+
+        def add(x: str, y: str) -> str:
+            return self._two("add", "i32", x, y)
+
+        def xor(x: str, y: str) -> str:
+            return self._two("xor", "i32", x, y)
+
         k0, k1 = xs[0], xs[1]
         keys = (k0, k1, xor(xor(k0, k1), self.c("i32", 0x1BD11BDA)))
         a, b = add(xs[2], k0), add(xs[3], k1)
@@ -330,11 +324,7 @@ class Alu:
                 return self._saturate(x, a, dtype)
             if dtype in SMALL_FLOATS:
                 if source is dt.float64:
-                    x = (
-                        self._to_odd(x)
-                        if dtype is not dt.bfloat16
-                        else self.convert("fptrunc", a, x, b)
-                    )
+                    x = self._to_odd(x) if dtype is not dt.bfloat16 else self.convert("fptrunc", a, x, b)
                 return self.small.rounded(x, dtype)
             return x if a == b else self.convert("fpext" if b == "double" else "fptrunc", a, x, b)
         if dtype.is_float:
@@ -359,13 +349,13 @@ class Alu:
         return self.e.value(f"call {self.t(b)} {symbol}({self.t(a)} {x})", x)
 
     def _to_odd(self, x: str) -> str:
-        """double -> float, truncated with the lost bits noted in the last one, so that rounding again is right."""
+        """double -> float, truncated with the lost bits noted in the last one, so that rounding
+        again is right.
+        """
         near = self.convert("fptrunc", "double", x, "float")
         back = self.convert("fpext", "float", near, "double")
         bits = self.convert("bitcast", "float", near, "i32")
-        beyond = self._two(
-            "fcmp ogt", "double", self.call("fabs", "double", back), self.call("fabs", "double", x)
-        )
+        beyond = self._two("fcmp ogt", "double", self.call("fabs", "double", back), self.call("fabs", "double", x))
         cut = self._two("sub", "i32", bits, self.convert("zext", "i1", beyond, "i32"))
         inexact = self._two("fcmp one", "double", back, x)
         noted = self._two("or", "i32", cut, self.convert("zext", "i1", inexact, "i32"))
@@ -385,10 +375,10 @@ class Alu:
         return self.small.encode(x, dtype) if dtype in SMALL_FLOATS else x
 
 
-_helpers: dict[tuple[str, int, int, bool], object] = {}
+_helpers: dict[tuple[str, int, int, bool], Helper] = {}
 
 
-def helper_text(name: str, lanes: int, p: int, fma: bool):  # type: ignore[no-untyped-def]
+def helper_text(name: str, lanes: int, p: int, fma: bool) -> Helper:
     """`llvm_helper.helper`, remembered."""
     key = (name, lanes, p, fma)
     found = _helpers.get(key)

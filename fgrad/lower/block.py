@@ -1,7 +1,8 @@
-"""A program (or the body of a loop) as steps over buffers: kernels in order, loops, branches, calls of the host.
+"""A program (or the body of a loop) as steps over buffers: kernels in order, loops, branches, calls
+of the host.
 
-Building is recursive: SCAN, WHILE and COND hold the Blocks of their programs. Buffers are per Block; where they lie is
-decided when the steps are known (`storage`).
+Building is recursive: SCAN, WHILE and COND hold the Blocks of their programs. Buffers are per
+Block; where they lie is decided when the steps are known (`storage`).
 """
 
 from __future__ import annotations
@@ -175,9 +176,7 @@ class _Builder:
         pairs = [(u, len(nodes) + i) for i, u in enumerate(stores)]
         limits = self.context.limits
         loads = {u: i for i, u in enumerate(nodes)}
-        built = contract.build(
-            self.context.name("contract"), c.contraction, pairs, tuple(buffers), loads, limits
-        )
+        built = contract.build(self.context.name("contract"), c.contraction, pairs, tuple(buffers), loads, limits)
         element = contract.element_of(c.contraction.node.dtype)
         assert element is not None
         built.kernel.width = limits.vector_bytes // element.size
@@ -215,13 +214,13 @@ class _Builder:
                 original = self.context.rewritten.get(u.arg)
                 avals = tuple([Aval(s.dtype, s.shape) for s in u.src])
                 self.context.hosts.append(original or (u.arg, avals))
-                step = HostStep(
-                    self._operands(u), self._results(u), call=len(self.context.hosts) - 1
-                )
+                step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)
 
     def _update(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
-        """A copy of the old version, then the part; the copy is dropped where the old memory can be used."""
+        """A copy of the old version, then the part; the copy is dropped where the old memory can be
+        used.
+        """
         name = self.context.name("update")
         new = self._new(u)
         if u.src[0].op is Op.PARAM and u.src[0].arg[0] == UNDEFINED:
@@ -326,7 +325,5 @@ class _Builder:
         work = self.block.memory(Home.TEMP, dt.uint8, max([b.bytes for b in branches]))
         writes = (*self._results(u), work)
         self.block.steps.append(
-            CondStep(
-                self._operands(u), writes, index_dtype=u.src[0].dtype, branches=branches, work=work
-            )
+            CondStep(self._operands(u), writes, index_dtype=u.src[0].dtype, branches=branches, work=work)
         )

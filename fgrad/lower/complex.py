@@ -1,7 +1,8 @@
 """Complex values as pairs of real ones: the pass before everything else.
 
-In memory a complex array is a real array with a last axis of 2, so parameters, outputs and arguments of callbacks keep
-their bytes. Inside, every complex node is two nodes; the programs of loops and branches take and give two arrays for each.
+In memory a complex array is a real array with a last axis of 2, so parameters, outputs and
+arguments of callbacks keep their bytes. Inside, every complex node is two nodes; the programs of
+loops and branches take and give two arrays for each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ HostAvals = dict[Host, tuple[Host, tuple[Aval, ...]]]
 
 @dataclass(slots=True, eq=False)
 class Real:
-    """`program` without complex dtypes; `hosts`: a callback as rewritten -> (the original, avals of its arguments)."""
+    """`program` without complex dtypes; `hosts`: a callback as rewritten -> (the original, avals of
+    its arguments).
+    """
 
     program: Program
     hosts: HostAvals = field(default_factory=dict)
@@ -53,7 +56,9 @@ def real_program(program: Program) -> Real:
 
 
 def has_complex(outs: Sequence[UOp]) -> bool:
-    """Whether any node below is complex (programs of loops have complex results if they compute complex values that matter)."""
+    """Whether any node below is complex (programs of loops have complex results if they compute
+    complex values that matter).
+    """
     for u in toposort(outs):
         dtypes = u.dtype if isinstance(u.dtype, tuple) else (u.dtype,)
         if any(d.is_complex for d in dtypes) or any(has_complex(p.outs) for p in inner_programs(u)):
@@ -218,9 +223,7 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
             return tuple([uop(op, (x,), u.arg) for x in src[0]])
         case Op.UPDATE if u.arg.mode in (Mode.SET, Mode.ADD):
             rest = [s[0] for s in src[2:]]
-            return tuple(
-                [uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)]
-            )
+            return tuple([uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)])
     raise NotImplementedError(
         f"{op.name} of complex numbers cannot be lowered here; write it with scan, or on the real and imaginary parts"
     )
@@ -256,9 +259,9 @@ def _reduce(u: UOp, x: Parts) -> Parts:
     z: cm.Pair = (x[0], x[1])
     for axis in reversed(axes):  # a product: halves against halves
         if z[0].shape[axis] == 0:
-            return b.const(
-                1, u.dtype if not u.dtype.is_complex else real_of(u.dtype), u.shape
-            ), b.const(0, real_of(u.dtype), u.shape)
+            return b.const(1, u.dtype if not u.dtype.is_complex else real_of(u.dtype), u.shape), b.const(
+                0, real_of(u.dtype), u.shape
+            )
         while z[0].shape[axis] > 1:
             n = z[0].shape[axis]
             half = n // 2
@@ -267,11 +270,7 @@ def _reduce(u: UOp, x: Parts) -> Parts:
             product = cm.mul(first, second)
             if n % 2:
                 last = _cut(z, axis, n - 1, n)
-                product = (
-                    cm.mul(_cut(product, axis, 0, 1), last)
-                    if half == 1
-                    else _joined(product, last, axis)
-                )
+                product = cm.mul(_cut(product, axis, 0, 1), last) if half == 1 else _joined(product, last, axis)
             z = product
         shape = tuple([n for i, n in enumerate(z[0].shape) if i != axis])
         z = b.reshape(z[0], shape), b.reshape(z[1], shape)

@@ -47,7 +47,9 @@ def mul(x: Pair, y: Pair) -> Pair:
 
 
 def div(x: Pair, y: Pair) -> Pair:
-    """Smith's algorithm (1962): the quotient of the divisor's parts is taken the way that is at most 1."""
+    """Smith's algorithm (1962): the quotient of the divisor's parts is taken the way that is at
+    most 1.
+    """
     (p, q), (c, d) = x, y
     wide = b.le(b.abs_(d), b.abs_(c))
     big, small = b.where(wide, c, d), b.where(wide, d, c)

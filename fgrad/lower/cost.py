@@ -8,10 +8,7 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
 _NAMES = {Op.ERF_INV: "erfinv"}
-_COST = {
-    op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost
-    for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)
-}
+_COST = {op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)}
 _COST |= {
     Op.DIV: 6,
     Op.IDIV: 30,
@@ -33,17 +30,21 @@ STREAM_BYTES = 8 << 20  # outputs from here on are stored past the caches (PERFO
 def op_cost(u: UOp) -> int:
     """Vector instructions of one elementwise op."""
     cost = 0 if u.op in _FREE else _COST.get(u.op, 1)
-    if u.dtype in dt.SMALL_FLOATS:  # type: ignore[comparison-overlap]
+    if u.dtype in dt.SMALL_FLOATS:
         cost += 6
     return cost
 
 
 def work_ns(instructions: float, lanes: int, bytes_moved: float) -> float:
-    """Time of `instructions` scalar operations done in lanes, or of moving the bytes, whichever is longer."""
+    """Time of `instructions` scalar operations done in lanes, or of moving the bytes, whichever is
+    longer.
+    """
     return max(instructions / max(lanes, 1) * 0.4, bytes_moved * 0.08)
 
 
 def tasks_for(ns: float, most: int) -> int:
-    """How many tasks a kernel is split into: depends on its work only, never on the machine's threads."""
+    """How many tasks a kernel is split into: depends on its work only, never on the machine's
+    threads.
+    """
     n = int(min(ns / TASK_NS, MAX_TASKS, most))
     return max(n, 1)

@@ -1,7 +1,8 @@
 """The driver: LLVM text of the entry, which runs the steps of a program.
 
-Each call of a kernel has a frame of words (pointers) in the arena. Words that are the same for the whole call are
-filled by one loop over a constant table at the start; those that move with a loop are stored at each turn.
+Each call of a kernel has a frame of words (pointers) in the arena. Words that are the same for
+the whole call are filled by one loop over a constant table at the start; those that move with a
+loop are stored at each turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ TABLE_BASE = -2  # an address inside the table itself: an inlined scalar
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where a buffer is: an address known at entry (`base` word of the table plus `offset`), or one that moves.
+    """Where a buffer is: an address known at entry (`base` word of the table plus `offset`), or one
+    that moves.
 
     A moving one is stored into all its `words` whenever it changes.
     """
@@ -41,7 +43,6 @@ class Driver:
         self.params = params
         self.inline = inline
         self.lines: list[str] = []
-        self.heads: list[list[str]] = []
         self.count = 0
         self.block = "start"
         self.words = 0  # words of frames so far
@@ -79,9 +80,6 @@ class Driver:
         else:
             self.fixed.append((word, place.base, place.offset))
 
-    def word(self, i: int) -> str:
-        return f"getelementptr (i64, ptr %frames, i64 {i})"
-
     def word_pointer(self, i: int) -> str:
         return "%frames" if i == 0 else self.value(f"getelementptr i64, ptr %frames, i64 {i}")
 
@@ -91,17 +89,11 @@ class Driver:
         self.bind(w, place)
         return self.value(f"load ptr, ptr {self.word_pointer(w)}, align 8")
 
-    def moving(self) -> tuple[Place, list[str]]:
-        """A place that moves, and the list that will hold the stores of its words (see `settle`)."""
-        place = Place(moves=True)
-        marker: list[str] = []
-        return place, marker
-
     # ---- steps
     def run(self, block: Block, arena: int, slots: Sequence[Place], outs: Sequence[Place]) -> None:
         """The steps of a block whose temporaries start at `arena`."""
         places: dict[int, Place] = {}
-        for m, memory in enumerate(block.memories):
+        for m in range(len(block.memories)):
             k = find(block.root, m)
             owner = block.memories[k]
             if owner.home is Home.PARAM:
@@ -110,7 +102,6 @@ class Driver:
                 places[m] = outs[owner.number]
             else:
                 places[m] = Place(Table.ARENA, arena + block.offset.get(k, 0))
-            del memory
         for s in block.steps:
             self._step(s, places)
 
@@ -148,9 +139,7 @@ class Driver:
         first = self.frame(len(s.reads) + len(s.writes))
         for i, m in enumerate((*s.reads, *s.writes)):
             self.bind(first + i, places[m])
-        failed = self.value(
-            f"call i64 %host(i64 %handle, i64 {s.call}, ptr {self.word_pointer(first)})"
-        )
+        failed = self.value(f"call i64 %host(i64 %handle, i64 {s.call}, ptr {self.word_pointer(first)})")
         self._leave_if(self.value(f"icmp ne i64 {failed}, 0"))
 
     def _leave_if(self, condition: str) -> None:
@@ -184,9 +173,7 @@ class Driver:
         xs = reads[scan.consts + scan.carry :]
         results = [places[m] for m in s.writes[: len(scan.body.outs)]]
         ys = results[scan.carry :]
-        now, new, turns = self._carries(
-            scan.carry, s.in_place, init, results, s.spare, places, scan.length
-        )
+        now, new, turns = self._carries(scan.carry, s.in_place, init, results, s.spare, places, scan.length)
         slices = [Place(moves=True) for _ in xs]
         rows = [Place(moves=True) for _ in ys]
         x_bases = [self.address(p) for p in xs]
@@ -238,7 +225,9 @@ class Driver:
         places: dict[int, Place],
         length: int,
     ) -> tuple[list[Place], list[Place], list[tuple[str, str]]]:
-        """-> places of the carries in the body, of their successors, and (first address, pair register) of movers."""
+        """-> places of the carries in the body, of their successors, and (first address, pair
+        register) of movers.
+        """
         now: list[Place] = []
         new: list[Place] = []
         turns: list[tuple[str, str]] = []
@@ -344,23 +333,17 @@ class Driver:
         return self.value(f"select i1 {low}, i64 0, i64 {x}")
 
     # ---- the whole
-    def entry(
-        self, block: Block, scratch_bytes: int, shared: dict[int, int]
-    ) -> tuple[list[str], int]:
-        """-> (text of the entry, arena bytes). `shared`: output -> parameter slot with its memory."""
+    def entry(self, block: Block, scratch_bytes: int) -> tuple[list[str], int]:
+        """-> (text of the entry, arena bytes)."""
         slots = [
-            Place(TABLE_BASE, 8 * (Table.ARGUMENTS + i))
-            if i in self.inline
-            else Place(Table.ARGUMENTS + i)
+            Place(TABLE_BASE, 8 * (Table.ARGUMENTS + i)) if i in self.inline else Place(Table.ARGUMENTS + i)
             for i in range(self.params)
         ]
         outs = [Place(Table.ARGUMENTS + self.params + j) for j in range(len(block.outs))]
         # frames come after the temporaries
         self.run(block, 0, slots, outs)
         frames = -(-block.bytes // ALIGN) * ALIGN
-        fixed = [
-            (w, b, scratch_bytes if (b, o) == (ZERO_BASE, -1) else o) for w, b, o in self.fixed
-        ]
+        fixed = [(w, b, scratch_bytes if (b, o) == (ZERO_BASE, -1) else o) for w, b, o in self.fixed]
         head = self._head(frames, fixed)
         text = [*head, *self.lines, "  br label %leave", "leave:", "  ret void", "}"]
         return text, frames + 8 * self.words

@@ -1,10 +1,11 @@
 """The emitter: LLVM text of one function, instruction by instruction.
 
-An instruction goes to the outermost open loop where its operands live, into the list in front of the inner loop
-(its preheader); equal text at one level is emitted once. That is common-subexpression elimination and
-loop-invariant motion, at one dictionary look-up an instruction.
+An instruction goes to the outermost open loop where its operands live, into the list in front of
+the inner loop (its preheader); equal text at one level is emitted once. That is common-
+subexpression elimination and loop-invariant motion, at one dictionary look-up an instruction.
 
-Names are LLVM operands: registers (`%v7`) or constants. i64 values may also be Python ints, folded here.
+Names are LLVM operands: registers (`%v7`) or constants. i64 values may also be Python ints,
+folded here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ Lines = list["str | Lines"]
 
 @dataclass(slots=True, eq=False)
 class Level:
-    """An open loop or branch: its lines, the preheader of the loop now open inside, what it computed."""
+    """An open loop or branch: its lines, the preheader of the loop now open inside, what it
+    computed.
+    """
 
     body: Lines = field(default_factory=list)
     front: Lines | None = None
@@ -26,7 +29,9 @@ class Level:
 
 
 class Emitter:
-    """Writes one function. `declarations` and `helpers` collect what the module must have beside it."""
+    """Writes one function. `declarations` and `helpers` collect what the module must have beside
+    it.
+    """
 
     def __init__(
         self,
@@ -140,9 +145,11 @@ class Emitter:
         carried: Sequence[tuple[str, str]],
         body: Callable[[I64, list[str]], Sequence[str]],
     ) -> list[str]:
-        """Run `body(position, values)` for lo, lo+step, .. < hi; it returns the carried values' successors.
+        """Run `body(position, values)` for lo, lo+step, .. < hi; it returns the carried values'
+        successors.
 
-        `carried` gives (type, first value). Runs at least once. With constant bounds and one pass no loop is made.
+        `carried` gives (type, first value). Runs at least once. With constant bounds and one
+        pass no loop is made.
         """
         if isinstance(lo, int) and isinstance(hi, int) and lo + step >= hi:
             assert lo < hi, "a loop over nothing"
@@ -189,8 +196,8 @@ class Emitter:
         then: Callable[[], Sequence[tuple[str, str]]],
         otherwise: Sequence[str] = (),
     ) -> list[str]:
-        """Run `then` only where the i1 `condition` is true; it returns (type, value) pairs, `otherwise` their
-        values where it is false. What `then` computes stays inside."""
+        """Run `then` only where the i1 `condition` is true; it returns (type, value) pairs,
+        `otherwise` their values where it is false. What `then` computes stays inside."""
         self.count += 1
         k = self.count
         outer = self.levels[-1]

@@ -1,7 +1,8 @@
 """Values of nodes at an index, as registers: rules 1 to 6 of `kernel`.
 
-Every result is remembered in the innermost open level, keyed by node, index, conditions and unrolled copy, so a node
-is written once where it is needed. The walk is iterative: programs are deep.
+Every result is remembered in the innermost open level, keyed by node, index, conditions and
+unrolled copy, so a node is written once where it is needed. The walk is iterative: programs are
+deep.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ class Evaluator(Lanes):
         self.buffers = buffers
         self.scratch = scratch
         self.memo: list[dict[Key, Value]] = [{}]
-        self.bound: dict[
-            tuple[UOp, int], Value
-        ] = {}  # accumulators, by node and copy (-1: all copies)
+        self.bound: dict[tuple[UOp, int], Value] = {}  # accumulators, by node and copy (-1: all copies)
         self.kept: dict[UOp, tuple[str, DType, Expr]] = {}  # node -> pointer, dtype, address
         self.tail: str | None = None
         self._narrow: dict[int, Alu] = {}
@@ -59,7 +58,9 @@ class Evaluator(Lanes):
 
     @property
     def instance(self) -> int:
-        """Copies of passes at a known position differ from those of loops, which have their own level."""
+        """Copies of passes at a known position differ from those of loops, which have their own
+        level.
+        """
         v = self.open
         if v is None:
             return 0
@@ -97,9 +98,7 @@ class Evaluator(Lanes):
                 if x is None:
                     stack.append(below)
                     continue
-                top[key] = (
-                    x if not extra or self._is_load(source) else self._where(extra, x, u.dtype)
-                )
+                top[key] = x if not extra or self._is_load(source) else self._where(extra, x, u.dtype)
                 stack.pop()
                 continue
             operands = []
@@ -179,9 +178,7 @@ class Evaluator(Lanes):
             b = loads[u]
             buffer = self.kernel.buffers[b]
             e = self.ranges.address(index, u.shape)
-            return self.load(
-                self.buffers[b], u.dtype, e, conds, b not in self.changing, buffer.size
-            )
+            return self.load(self.buffers[b], u.dtype, e, conds, b not in self.changing, buffer.size)
         if u.op is Op.CONST:
             return const_literal(u), 1
         if u.op is Op.IOTA:
@@ -300,9 +297,7 @@ class Evaluator(Lanes):
         if lanes is None:
             return x, 1
         wide = self.wide.splat(x, element(dtype))
-        return self.wide.select(
-            lanes, element(dtype), wide, self.wide.splat(zero, element(dtype))
-        ), self.width
+        return self.wide.select(lanes, element(dtype), wide, self.wide.splat(zero, element(dtype))), self.width
 
     def _load_vector(self, p: str, kind: str, align: int, mask: str | None, pure: bool) -> str:
         t = self.wide.t(kind)
@@ -320,9 +315,7 @@ class Evaluator(Lanes):
         order = ", ".join(f"i32 {i}" for i in reversed(range(self.width)))
         return self.e.value(f"shufflevector {t} {x}, {t} poison, <{self.width} x i32> <{order}>", x)
 
-    def _gather(
-        self, pointer: str, dtype: DType, rest: Expr, k: int | None, mask: str | None, pure: bool
-    ) -> str:
+    def _gather(self, pointer: str, dtype: DType, rest: Expr, k: int | None, mask: str | None, pure: bool) -> str:
         kind = memory_element(dtype)
         w = self.wide
         t = w.t(kind)

@@ -1,7 +1,7 @@
 """Kernel tree to LLVM text: one function `void name(ptr frame, i64 task, i64 worker)`.
 
-The frame holds words: 0 the scratch memory of all workers, 1 the bytes of it one worker has, 2 the runtime table, then
-the buffers in order.
+The frame holds words: 0 the scratch memory of all workers, 1 the bytes of it one worker has, 2
+the runtime table, then the buffers in order.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ class Writer:
         def row(i: I64, _: list[str]) -> list[str]:
             first = e.mul(i, s.n)
             source = e.pointer(ev.buffers[s.sources[0]], first, f"i{key.bits}")
-            at = e.value(
-                f"call ptr @fgrad.radix.{key}(ptr {source}, {space}, i64 {s.n})", source, pure=False
-            )
+            at = e.value(f"call ptr @fgrad.radix.{key}(ptr {source}, {space}, i64 {s.n})", source, pure=False)
             for a, b in zip(s.sources, s.targets, strict=True):
                 size = self.kernel.buffers[a].dtype.itemsize
                 e.helpers[f"@fgrad.permute.{size}"] = permute_text(size)
@@ -166,9 +164,7 @@ class Writer:
         kind = element(accumulator(acc.node.dtype))
         return self.ev.wide.t(kind) if acc in self._wide_accs else kind
 
-    def _through(
-        self, keys: list[tuple[Acc, int]], lo: I64, hi: I64, by: int, body: Callable[[I64], None]
-    ) -> None:
+    def _through(self, keys: list[tuple[Acc, int]], lo: I64, hi: I64, by: int, body: Callable[[I64], None]) -> None:
         """A loop that carries the accumulators `keys`."""
 
         def inside(position: I64, values: list[str]) -> list[str]:
@@ -315,9 +311,7 @@ class Writer:
         while len(values) > 1:
             half = (len(values) + 1) // 2
             values = [
-                alu.combine(acc.op, dtype, values[i], values[i + half])
-                if i + half < len(values)
-                else values[i]
+                alu.combine(acc.op, dtype, values[i], values[i + half]) if i + half < len(values) else values[i]
                 for i in range(half)
             ]
         x = values[0]
@@ -435,9 +429,7 @@ class Writer:
         value = ev.lanes_of(x, dtype)
         if mode is not Mode.SET:
             old = ev.lanes_of(ev.load(pointer, dtype, address, conds, False, 1 << 62), dtype)
-            value = ev.wide.rounded(
-                ev.wide.combine(MODE_OP[mode], accumulator(dtype), old, value), dtype
-            )
+            value = ev.wide.rounded(ev.wide.combine(MODE_OP[mode], accumulator(dtype), old, value), dtype)
         kind = memory_element(dtype)
         t = ev.wide.t(kind)
         stored = ev.wide.to_memory(value, dtype)
@@ -454,9 +446,7 @@ class Writer:
                 return
             name = f"@llvm.masked.store.{w.suffix(kind)}.p0"
             self.e.declare(f"declare void {name}({t}, ptr, i32, {w.i1})")
-            self.e.do(
-                f"call void {name}({t} {stored}, ptr {p}, i32 {dtype.itemsize}, {w.i1} {mask})"
-            )
+            self.e.do(f"call void {name}({t} {stored}, ptr {p}, i32 {dtype.itemsize}, {w.i1} {mask})")
             return
         assert k != 0, "lanes would store to one place"
         at = ev.vector_of(rest) if k is None else ev.vector_of((rest[0], (*rest[1], (ev.lane, k))))
@@ -473,7 +463,8 @@ class Writer:
     def _write_first(self, pointer: str, kind: str, size: int, x: str) -> None:
         """The first lanes of the tail, in parts of a power of two.
 
-        A masked store of one small element is no choice: LLVM writes four bytes for it (seen in LLVM 22.1).
+        A masked store of one small element is no choice: LLVM writes four bytes for it (seen in
+        LLVM 22.1).
         """
         w = self.ev.wide
         at = 0
@@ -490,9 +481,7 @@ class Writer:
                 self.e.do(f"store <{n} x {kind}> {part}, ptr {p}, align {size}")
             at += n
 
-    def _scatter_bytes(
-        self, base: str, kind: str, align: int, at: str, x: str, mask: str | None
-    ) -> None:
+    def _scatter_bytes(self, base: str, kind: str, align: int, at: str, x: str, mask: str | None) -> None:
         w = self.ev.wide
         for i in range(self.width):
             a = self.e.value(f"extractelement {w.t('i64')} {at}, i64 {i}", at)
@@ -521,9 +510,7 @@ class Writer:
         condition, _ = ev.masks(conds)
         if gate is not None:
             g = gate[0]
-            condition = (
-                g if condition is None else self.e.value(f"and i1 {condition}, {g}", condition, g)
-            )
+            condition = g if condition is None else self.e.value(f"and i1 {condition}, {g}", condition, g)
         if condition == "false":
             return
 

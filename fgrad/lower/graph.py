@@ -1,8 +1,9 @@
 """Looking through views: what a node really reads, and how.
 
-An edge says how operand p reaches its reader: SAME (only axes of one element come and go), SPREAD (an EXPAND on exactly
-`axes`, otherwise SAME), MOVED (permuted, reshaped, cut, flipped: each element read at most once), REPEATED (any other
-way: windows, gathers, several EXPANDs), ORDER (AFTER's dependency: no value is read).
+An edge says how operand p reaches its reader: SAME (only axes of one element come and go),
+SPREAD (an EXPAND on exactly `axes`, otherwise SAME), MOVED (permuted, reshaped, cut, flipped:
+each element read at most once), REPEATED (any other way: windows, gathers, several EXPANDs),
+ORDER (AFTER's dependency: no value is read).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Operand `node` (no view), and the way it is read; `axes` of the reader's squeezed shape for SPREAD."""
+    """Operand `node` (no view), and the way it is read; `axes` of the reader's squeezed shape for
+    SPREAD.
+    """
 
     node: UOp
     way: Way
@@ -52,16 +55,16 @@ def under(u: UOp) -> UOp:
 
 
 def edges(x: UOp) -> list[Edge]:
-    """What operand `x` reads: the node below its views first, then indices, starts and dependencies."""
+    """What operand `x` reads: the node below its views first, then indices, starts and
+    dependencies.
+    """
     chain: list[UOp] = []
     extra: list[Edge] = []
     while x.op in VIEWS:
         chain.append(x)
         if x.op in (Op.GATHER, Op.SHRINK):
             for s in x.src[1:]:
-                extra += [
-                    Edge(e.node, max(e.way, Way.REPEATED, key=lambda w: w.value)) for e in edges(s)
-                ]
+                extra += [Edge(e.node, max(e.way, Way.REPEATED, key=lambda w: w.value)) for e in edges(s)]
         elif x.op is Op.AFTER:
             for s in x.src[1:]:
                 extra += [Edge(e.node, Way.ORDER) for e in edges(s)]
@@ -71,7 +74,8 @@ def edges(x: UOp) -> list[Edge]:
 
 
 def _way(chain: list[UOp]) -> tuple[Way, tuple[int, ...]]:
-    way, axes = Way.SAME, ()
+    way = Way.SAME
+    axes: tuple[int, ...] = ()
     for m in reversed(chain):
         x = m.src[0]
         if m.op is Op.AFTER or (m.op is Op.RESHAPE and squeeze(m.shape) == squeeze(x.shape)):
@@ -101,10 +105,10 @@ def _way(chain: list[UOp]) -> tuple[Way, tuple[int, ...]]:
 Leaf = tuple[UOp, Expr, tuple[Cond, ...]]
 
 
-def leaves(
-    ranges: Ranges, root: UOp, index: Index, is_leaf: Callable[[UOp], bool]
-) -> tuple[list[Leaf], list[Expr]]:
-    """-> (leaves with their addresses, other expressions that occur: conditions, IOTAs) below `root` at `index`."""
+def leaves(ranges: Ranges, root: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> tuple[list[Leaf], list[Expr]]:
+    """-> (leaves with their addresses, other expressions that occur: conditions, IOTAs) below
+    `root` at `index`.
+    """
     found: list[Leaf] = []
     other: list[Expr] = []
     seen: set[tuple[UOp, Index]] = set()

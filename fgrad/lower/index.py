@@ -1,12 +1,14 @@
 """Index expressions: interned sums of ranges, quotients and remainders, with bounds.
 
-An expression is a plain tuple `(const, ((atom, coef), ...))`, terms sorted by atom, no zero coefficient; equal
-expressions are equal tuples. An atom is a number into its `Ranges`, which says what it is (`Atom`):
+An expression is a plain tuple `(const, ((atom, coef), ...))`, terms sorted by atom, no zero
+coefficient; equal expressions are equal tuples. An atom is a number into its `Ranges`, which says
+what it is (`Atom`):
 
     RANGE   a loop's position, 0 <= r < size
     DIV     e // c, of a non-negative expression e
     MOD     e %  c, of a non-negative expression e
-    VALUE   an integer of the program, known at run time only: `node` evaluated at `index`, clamped to lo..hi
+    VALUE   an integer of the program, known at run time only: `node` evaluated at `index`, clamped
+    to lo..hi
             (both ends included) where `clamped`; where not, lo..hi is the range of its type
 
 Every kernel has its own `Ranges`, so numbering is canonical: equal kernels have equal expressions.
@@ -38,7 +40,9 @@ class AtomKind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Atom:
-    """An atom with its bounds lo..hi (included). `inner` and `by` of DIV and MOD; `node` and `index` of VALUE."""
+    """An atom with its bounds lo..hi (included). `inner` and `by` of DIV and MOD; `node` and
+    `index` of VALUE.
+    """
 
     kind: AtomKind
     lo: int
@@ -145,7 +149,9 @@ class Ranges:
         return lo, hi
 
     def bases(self, t: int) -> frozenset[int]:
-        """The RANGE and VALUE atoms that atom `t` is made of (a VALUE counts with the ranges of its index)."""
+        """The RANGE and VALUE atoms that atom `t` is made of (a VALUE counts with the ranges of its
+        index).
+        """
         found = self._bases.get(t)
         if found is None:
             a = self.atoms[t]
@@ -213,7 +219,9 @@ class Ranges:
         return self._atom(AtomKind.MOD, r, c)
 
     def substitute(self, e: Expr, m: Mapping[int, Expr], values: bool = True) -> Expr:
-        """`e` with RANGE atoms replaced, also inside quotients, remainders and (if `values`) the indices of VALUEs."""
+        """`e` with RANGE atoms replaced, also inside quotients, remainders and (if `values`) the
+        indices of VALUEs.
+        """
         out: Expr = (e[0], ())
         for t, c in e[1]:
             got = m.get(t)

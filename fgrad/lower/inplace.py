@@ -1,7 +1,8 @@
 """Which outputs of a kernel may be written into the memory of an input.
 
-An input qualifies when exactly one statement reads it, the Store of that output, and only at the address it writes: then
-every element is read before it is overwritten, whatever the order of loops and tasks.
+An input qualifies when exactly one statement reads it, the Store of that output, and only at the
+address it writes: then every element is read before it is overwritten, whatever the order of
+loops and tasks.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def same_place(kernel: Kernel) -> list[tuple[int, int]]:
                 return []
     out: list[tuple[int, int]] = []
     for b, statements in users.items():
-        s = statements[0]
-        if len(statements) != 1 or s is None or s.mode is not Mode.SET or s.conds or s.keep:
+        store = statements[0]
+        if len(statements) != 1 or store is None or store.mode is not Mode.SET or store.conds or store.keep:
             continue
-        to, source = kernel.buffers[s.buffer], kernel.buffers[b]
-        if places[b] == {s.address} and to.dtype is source.dtype and to.size == source.size:
-            out.append((b, s.buffer))
+        to, source = kernel.buffers[store.buffer], kernel.buffers[b]
+        if places[b] == {store.address} and to.dtype is source.dtype and to.size == source.size:
+            out.append((b, store.buffer))
     return out

@@ -1,23 +1,29 @@
-"""The kernel tree: what a kernel computes, as loops over ranges and stores of UOps evaluated at an index.
+"""The kernel tree: what a kernel computes, as loops over ranges and stores of UOps evaluated at an
+index.
 
-There is no value language of its own. A value is a node of the traced program *evaluated at an index* (one
-expression per axis of the node), by these rules, first that applies:
+There is no value language of its own. A value is a node of the traced program *evaluated at an
+index* (one expression per axis of the node), by these rules, first that applies:
 
 1. the node is in `kernel.loads`: element `ranges.address(index, node.shape)` of that buffer;
-2. the node is the `node` of an open or finished `Acc`: the accumulator's present value (the index plays no part);
+2. the node is the `node` of an open or finished `Acc`: the accumulator's present value (the index
+plays no part);
 3. the node was `Keep`t before: the scratch element written for it (its index is the same as then);
-4. a view (movement op, GATHER): `views.step` gives the index of the source and conditions; where a condition
+4. a view (movement op, GATHER): `views.step` gives the index of the source and conditions; where a
+condition
    fails the value is 0 (False), and the source need not exist there; AFTER: its first source;
 5. CONST: its value. IOTA: the index itself, converted to the dtype;
-6. an elementwise op: applied to the sources evaluated at the same index; one rounding to the node's dtype.
+6. an elementwise op: applied to the sources evaluated at the same index; one rounding to the node's
+dtype.
 
-float16, bfloat16 and the 8-bit floats are computed in float32 and rounded after every op. Integers wrap.
+float16, bfloat16 and the 8-bit floats are computed in float32 and rounded after every op. Integers
+wrap.
 
-Statements run in order; a `Loop` runs its body for each position of its range, a `TASK` loop's positions in any
-order and at the same time. Conditions are triples (e, lo, hi): lo <= e < hi.
+Statements run in order; a `Loop` runs its body for each position of its range, a `TASK` loop's
+positions in any order and at the same time. Conditions are triples (e, lo, hi): lo <= e < hi.
 
-An interpreter keeps: positions of open ranges, buffers, scratch (one copy for each worker), accumulators.
-Loops of different phases of a row share their ranges: an expression means the same in all of them.
+An interpreter keeps: positions of open ranges, buffers, scratch (one copy for each worker),
+accumulators. Loops of different phases of a row share their ranges: an expression means the same
+in all of them.
 """
 
 from __future__ import annotations
@@ -60,9 +66,11 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Acc:
-    """An accumulator that stands for `node`: starts at the identity of `op`, in `accumulator(node.dtype)`.
+    """An accumulator that stands for `node`: starts at the identity of `op`, in
+    `accumulator(node.dtype)`.
 
-    For the small floats it is float32 and rounded once, when the reduction ends (a running PREFIX: at each use).
+    For the small floats it is float32 and rounded once, when the reduction ends (a running
+    PREFIX: at each use).
     """
 
     node: UOp
@@ -100,7 +108,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """buffer[address] = value[index] where all `conds` hold; other modes combine with what is there.
+    """buffer[address] = value[index] where all `conds` hold; other modes combine with what is
+    there.
 
     `streaming` asks for stores past the caches. `gate[gate_index]` must be true as well.
     `keep`: as for Keep, from the next loop on `value` at `index` is read from there.
@@ -122,7 +131,8 @@ class Store:
 class Keep:
     """scratch[address] = node[index]; from then on, `node` at `index` is read from there.
 
-    With `combine` an op (of a reduction in pieces): scratch[address].op(node[index]), unless `piece` is 0.
+    With `combine` an op (of a reduction in pieces): scratch[address].op(node[index]), unless
+    `piece` is 0.
     """
 
     scratch: int
@@ -150,7 +160,8 @@ class Call:
 class Sort:
     """Sort `rows` rows of `n` elements stably by buffers[0], carrying the other buffers along.
 
-    `sources[i]` is a buffer of rows x n elements, `targets[i]` where its sorted rows go. Ascending; NaN last;
+    `sources[i]` is a buffer of rows x n elements, `targets[i]` where its sorted rows go. Ascending;
+    NaN last;
     -0 and 0 are equal. Scratch `scratch[i]` holds n elements of source i.
     """
 
@@ -166,7 +177,8 @@ Stmt = Loop | Reduction | Fold | Store | Keep | Call | Sort
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """One kernel. `loads` says which nodes are read from which buffer; `tasks` into how many pieces it is split.
+    """One kernel. `loads` says which nodes are read from which buffer; `tasks` into how many pieces
+    it is split.
 
     flops and bytes are estimates for one run; `work_ns` is the estimated time on one core.
     `width`: lanes of VEC loops.

@@ -13,7 +13,9 @@ from fgrad.uop.node import UOp
 
 
 def structural_key(kernel: Kernel) -> tuple[Any, ...]:
-    """Everything the code of a kernel depends on, with nodes numbered as they are met and leaves by their buffer."""
+    """Everything the code of a kernel depends on, with nodes numbered as they are met and leaves by
+    their buffer.
+    """
     return _Keys(kernel).key()
 
 

@@ -1,7 +1,8 @@
 """Indices as instructions: a position in a loop, in lanes or not, as i64 registers and masks.
 
-A vector loop binds its range to `base + W*u + lane`: base advances by whole vectors, u counts the unrolled copies.
-"Is a vector" is a property of an expression: the coefficient of `lane` in it, or irregular.
+A vector loop binds its range to `base + W*u + lane`: base advances by whole vectors, u counts
+the unrolled copies. "Is a vector" is a property of an expression: the coefficient of `lane` in
+it, or irregular.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from fgrad.uop.node import UOp
 
 @dataclass(slots=True, eq=False)
 class VectorBinding:
-    """How the open vector loop binds its range: base = quotient atom * W (or a constant), copy u, lane."""
+    """How the open vector loop binds its range: base = quotient atom * W (or a constant), copy u,
+    lane.
+    """
 
     range: int
     base: I64
@@ -25,7 +28,9 @@ class VectorBinding:
 
 
 class Lanes:
-    """The bindings of open ranges, and index arithmetic under them. `value_i64` is supplied by the evaluator."""
+    """The bindings of open ranges, and index arithmetic under them. `value_i64` is supplied by the
+    evaluator.
+    """
 
     def __init__(self, emitter: Emitter, ranges: Ranges, width: int, vector: Alu) -> None:
         self.e = emitter
@@ -93,7 +98,9 @@ class Lanes:
         return (moved[0], tuple(rest)), k
 
     def _in_lanes(self, t: int) -> bool:
-        """Whether an atom of a split expression differs from lane to lane (VALUEs keep the range itself)."""
+        """Whether an atom of a split expression differs from lane to lane (VALUEs keep the range
+        itself).
+        """
         bases = self.ranges.bases(t)
         return self.lane in bases or (self.open is not None and self.open.range in bases)
 
@@ -105,7 +112,7 @@ class Lanes:
         depth = self.e.depth
         terms = [(self._term(t, c)) for t, c in e[1]]
         if len(terms) > 1:
-            terms.sort(key=lambda x: depth.get(x, 0))  # type: ignore[call-overload]
+            terms.sort(key=lambda x: depth.get(x, 0) if isinstance(x, str) else 0)
         out: I64 = 0
         for x in terms:
             out = self.e.add(out, x)
@@ -191,9 +198,7 @@ class Lanes:
         if a.by & (a.by - 1) == 0:  # a power of two needs no division
             word, by = ("lshr", a.by.bit_length() - 1) if word == "udiv" else ("and", a.by - 1)
             return self.e.value(f"{word} {v.t('i64')} {x}, {v.c('i64', by)}", x)
-        if (
-            self.ranges.bounds(a.inner)[1] < 1 << 31
-        ):  # 32-bit division by a constant is a multiplication in vectors
+        if self.ranges.bounds(a.inner)[1] < 1 << 31:  # 32-bit division by a constant is a multiplication in vectors
             narrow = self.e.value(f"trunc {v.t('i64')} {x} to {v.t('i32')}", x)
             q = self.e.value(f"{word} {v.t('i32')} {narrow}, {v.c('i32', a.by)}", narrow)
             return self.e.value(f"zext {v.t('i32')} {q} to {v.t('i64')}", q)

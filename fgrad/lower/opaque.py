@@ -53,14 +53,10 @@ class Sketch:
         self.buffers.append(Buffer(u.dtype, u.size, read, True))
         return len(self.buffers) - 1
 
-    def loop(
-        self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1
-    ) -> tuple[Stmt, ...]:
+    def loop(self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> tuple[Stmt, ...]:
         return (Loop(e[1][0][0], size, kind, tuple(body), unroll),) if e[1] else tuple(body)
 
-    def finish(
-        self, body: Sequence[Stmt], elements: int, tasks_over: int, targets: Sequence[UOp]
-    ) -> Built:
+    def finish(self, body: Sequence[Stmt], elements: int, tasks_over: int, targets: Sequence[UOp]) -> Built:
         """The kernel; `tasks_over`: positions of the outermost loop if its order is free, else 1."""
         moved = 2 * elements * max([b.dtype.itemsize for b in self.buffers])
         work = work_ns(elements * 4, self.width, moved)
@@ -125,9 +121,7 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
         if u.shape[others[-1]] >= MANY_COLUMNS and u.shape[axis] > 1:
             return _prefix_rows(sketch, u, acc, at, axes, out)
     store = Store(out, ranges.address(at, u.shape), u, at)
-    body: tuple[Stmt, ...] = sketch.loop(
-        axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store)
-    )
+    body: tuple[Stmt, ...] = sketch.loop(axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store))
     body = (Reduction((acc,), body),)
     if others and others[-1] > axis:
         i = others.pop()
@@ -135,15 +129,11 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
     else:
         sketch.width = 1
     for i in reversed(others):
-        body = sketch.loop(
-            axes[i], u.shape[i], LoopKind.TASK if i == others[0] else LoopKind.SEQ, body
-        )
+        body = sketch.loop(axes[i], u.shape[i], LoopKind.TASK if i == others[0] else LoopKind.SEQ, body)
     return sketch.finish(body, u.size, u.shape[others[0]] if others else 1, (u,))
 
 
-def _prefix_rows(
-    sketch: Sketch, u: UOp, acc: Acc, at: Index, axes: Sequence[Expr], out: int
-) -> Built:
+def _prefix_rows(sketch: Sketch, u: UOp, acc: Acc, at: Index, axes: Sequence[Expr], out: int) -> Built:
     """Row after row for a block of columns, whose running values are in scratch."""
     ranges, axis = sketch.ranges, u.arg[1]
     lane = max(i for i in range(u.ndim) if i != axis and u.shape[i] != 1)
@@ -158,9 +148,7 @@ def _prefix_rows(
     keep = Keep(0, column, u, at, u.arg[0], row)
     streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and width % sketch.width == 0
     store = Store(out, ranges.address(at, u.shape), u, at, streaming=streaming)
-    body = sketch.loop(
-        column, width, LoopKind.VEC, (Reduction((acc,), (fold,)), keep, store), 4
-    )
+    body = sketch.loop(column, width, LoopKind.VEC, (Reduction((acc,), (fold,)), keep, store), 4)
     body = sketch.loop(row, rows, LoopKind.SEQ, body)
     outer = [(axes[i], u.shape[i]) for i in range(u.ndim) if i not in (axis, lane)]
     loops = [(e, size) for e, size in [*outer, (block, n // width)] if e[1]]
@@ -173,7 +161,8 @@ def _prefix_rows(
 def build_update(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> tuple[Built, bool]:
     """The kernel that writes the part into a buffer that already holds the old contents.
 
-    -> (kernel, whether it may run in the old version's own memory: it reads that only where it writes).
+    -> (kernel, whether it may run in the old version's own memory: it reads that only where it
+    writes).
     """
     arg: Update = u.arg
     value = u.src[1]
@@ -189,9 +178,7 @@ def build_update(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> tuple[Bu
     return built, _reads_in_place(sketch, u, is_leaf, address, roots, built)
 
 
-def _reads_in_place(
-    sketch: Sketch, u: UOp, is_leaf: IsLeaf, address: Expr, roots: Sequence[UOp], built: Built
-) -> bool:
+def _reads_in_place(sketch: Sketch, u: UOp, is_leaf: IsLeaf, address: Expr, roots: Sequence[UOp], built: Built) -> bool:
     old = u.src[0]
     while not is_leaf(old) and old.src:
         old = old.src[0]
@@ -211,9 +198,7 @@ def _reads_in_place(
     return old not in _below(starts, is_leaf)[0]
 
 
-def _update_box(
-    sketch: Sketch, u: UOp, starts: list[UOp], gate: UOp | None, out: int
-) -> tuple[Built, Expr]:
+def _update_box(sketch: Sketch, u: UOp, starts: list[UOp], gate: UOp | None, out: int) -> tuple[Built, Expr]:
     ranges = sketch.ranges
     value = u.src[1]
     axes = ranges.ranges(value.shape)
@@ -251,10 +236,10 @@ def _update_box(
     return sketch.finish(body, value.size, over, (u,)), address
 
 
-def _update_indexed(
-    sketch: Sketch, u: UOp, idx: UOp, gate: UOp | None, out: int
-) -> tuple[Built, Expr]:
-    """Index positions in order; the axes after the indexed one in lanes, and over tasks if they are long."""
+def _update_indexed(sketch: Sketch, u: UOp, idx: UOp, gate: UOp | None, out: int) -> tuple[Built, Expr]:
+    """Index positions in order; the axes after the indexed one in lanes, and over tasks if they are
+    long.
+    """
     ranges = sketch.ranges
     arg: Update = u.arg
     value = u.src[1]

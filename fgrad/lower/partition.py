@@ -1,10 +1,11 @@
 """Which nodes share a kernel.
 
-A node is *keyed* (computed by a cluster) or *floating* (written again wherever it is used). A fused edge keeps the
-stage, every other edge between clusters raises it: clusters are acyclic by construction, and any two of one stage may
-merge. A row cluster iterates a shape S (without axes of one element); values of shape S minus its reduced axes R are
-its row values. A contraction is a cluster of its own and takes elementwise consumers as its epilogue. Other ops
-(`graph.OPAQUE`) are clusters of one node whose operands are in memory.
+A node is *keyed* (computed by a cluster) or *floating* (written again wherever it is used). A
+fused edge keeps the stage, every other edge between clusters raises it: clusters are acyclic by
+construction, and any two of one stage may merge. A row cluster iterates a shape S (without axes
+of one element); values of shape S minus its reduced axes R are its row values. A contraction is
+a cluster of its own and takes elementwise consumers as its epilogue. Other ops (`graph.OPAQUE`)
+are clusters of one node whose operands are in memory.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Cluster:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """Clusters in an order that can run, and which nodes are stored. `order`: position of every node."""
+    """Clusters in an order that can run, and which nodes are stored. `order`: position of every
+    node.
+    """
 
     clusters: list[Cluster]
     of: dict[UOp, Cluster]
@@ -212,11 +215,7 @@ class _Partitioner:
                 stage = max(stage, self.stage[p])
                 continue
             c = find(self.of[p])
-            joins = (
-                not is_view
-                and c.size + size <= MAX_NODES
-                and self._joins(u, e, c, is_reduce, shape, reduced)
-            )
+            joins = not is_view and c.size + size <= MAX_NODES and self._joins(u, e, c, is_reduce, shape, reduced)
             if joins:
                 candidates.append((c.stage, c))
             stage = max(stage, c.stage + (not joins))
@@ -244,10 +243,7 @@ class _Partitioner:
             self.large[u] = self._large_inputs(u)
 
     def _through_view(self, u: UOp, c: Cluster) -> bool:
-        return any(
-            e.way is Way.MOVED and e.node in self.of and find(self.of[e.node]) is c
-            for e in self.edges[u]
-        )
+        return any(e.way is Way.MOVED and e.node in self.of and find(self.of[e.node]) is c for e in self.edges[u])
 
     def _joins(
         self,
@@ -266,17 +262,8 @@ class _Partitioner:
             if e.way is Way.SAME:
                 return shape == c.shape and (not c.moved or e.node is not c.nodes[0])
             assert c.contraction is not None
-            alone = (
-                len(c.nodes) == 1
-                and e.node is c.contraction.node
-                and len(self.readers[e.node]) == 1
-            )
-            return (
-                e.way is Way.MOVED
-                and alone
-                and u.size == e.node.size
-                and e.node not in self.required
-            )
+            alone = len(c.nodes) == 1 and e.node is c.contraction.node and len(self.readers[e.node]) == 1
+            return e.way is Way.MOVED and alone and u.size == e.node.size and e.node not in self.required
         row_value = c.reduced is not None and squeeze(e.node.shape) != c.shape
         if is_reduce:
             fits = c.reduced is None or c.reduced == reduced
@@ -306,7 +293,9 @@ class _Partitioner:
         return None
 
     def _cone_of(self, u: UOp) -> tuple[int, int]:
-        """Cost and number of the nodes that come along when `u` is written: its own and the floating ones below."""
+        """Cost and number of the nodes that come along when `u` is written: its own and the
+        floating ones below.
+        """
         cost, size = op_cost(u), 1
         for p in {e.node: None for e in self.edges[u]}:
             if p in self.cone:
@@ -370,25 +359,18 @@ class _Partitioner:
         return sorted(seen.values(), key=lambda c: c.stage)
 
     def sink(self) -> None:
-        """A row cluster read by exactly one other of equal S and R, with nothing required, moves into it."""
+        """A row cluster read by exactly one other of equal S and R, with nothing required, moves
+        into it.
+        """
         users = self.users()
         for c in reversed(self.clusters()):
-            if (
-                c.kind is not ClusterKind.ROW
-                or c.parent is not None
-                or any(u in self.required for u in c.nodes)
-            ):
+            if c.kind is not ClusterKind.ROW or c.parent is not None or any(u in self.required for u in c.nodes):
                 continue
             readers = {id(find(d)): find(d) for u in c.nodes for d in users.get(u, ())}
             if len(readers) != 1:
                 continue
             d = next(iter(readers.values()))
-            fits = (
-                d.kind is ClusterKind.ROW
-                and d is not c
-                and d.shape == c.shape
-                and d.reduced == c.reduced
-            )
+            fits = d.kind is ClusterKind.ROW and d is not c and d.shape == c.shape and d.reduced == c.reduced
             if fits and c.size + d.size <= MAX_NODES and self._same_way(c, d):
                 merge(c, d)
 
@@ -403,9 +385,9 @@ class _Partitioner:
                 p = e.node
                 if p in own:
                     row = squeeze(p.shape) != c.shape
-                    if not (
-                        e.way is Way.SAME and not (row and squeeze(_in_shape(u)) == c.shape)
-                    ) and not (row and e.way is Way.SPREAD and e.axes == c.reduced):
+                    if not (e.way is Way.SAME and not (row and squeeze(_in_shape(u)) == c.shape)) and not (
+                        row and e.way is Way.SPREAD and e.axes == c.reduced
+                    ):
                         return False
                 elif p not in self.of and p not in seen and p.op is not Op.PARAM:
                     if e.way is not Way.SAME:
@@ -443,7 +425,9 @@ class _Partitioner:
         return out
 
     def _cheap(self, u: UOp, stored: set[UOp]) -> bool:
-        """Whether at most a few cheap ops over values stored anyway (or PARAMs) give `u`; its row values get stored."""
+        """Whether at most a few cheap ops over values stored anyway (or PARAMs) give `u`; its row
+        values get stored.
+        """
         if u.op not in ELEMENTS or u in self.contractions:
             return False
         cost = 0
@@ -463,12 +447,7 @@ class _Partitioner:
                 if p.op in OPAQUE or p.op is Op.PARAM or p in stored:
                     if _elements(p) * 2 > u.size:
                         big.add(p)
-                elif (
-                    p in self.of
-                    and p.op is Op.REDUCE
-                    and p not in self.contractions
-                    and _elements(p) * 2 <= u.size
-                ):
+                elif p in self.of and p.op is Op.REDUCE and p not in self.contractions and _elements(p) * 2 <= u.size:
                     rows.append(p)
                 elif p.op in ELEMENTS and e.way is Way.SAME:
                     stack.append(p)
@@ -481,7 +460,9 @@ class _Partitioner:
 
 
 def opaque_operands(u: UOp) -> tuple[UOp, ...]:
-    """The sources of an opaque op that must be in memory; the others are evaluated inside its kernel."""
+    """The sources of an opaque op that must be in memory; the others are evaluated inside its
+    kernel.
+    """
     if u.op is Op.PREFIX:
         return ()
     if u.op is Op.UPDATE:
@@ -491,11 +472,7 @@ def opaque_operands(u: UOp) -> tuple[UOp, ...]:
 
 def _copied(u: UOp) -> list[Edge]:
     """What a view (or constant) that is to be copied reads."""
-    return [
-        Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED)
-        for e in edges(u)
-        if e.node is not u
-    ]
+    return [Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED) for e in edges(u) if e.node is not u]
 
 
 def _reduced(u: UOp) -> tuple[int, ...]:
@@ -510,7 +487,7 @@ def _in_shape(u: UOp) -> tuple[int, ...]:
 
 def _elements(u: UOp) -> int:
     if isinstance(u.dtype, tuple):
-        return max([_product(s) for s in u.shape], default=0)  # type: ignore[arg-type]
+        return max([_product(s) for s in u.shape], default=0)
     return u.size
 
 

@@ -1,6 +1,8 @@
-"""lower: a Program to kernels in order and the LLVM text of one module with one function, `void entry(ptr t)`.
+"""lower: a Program to kernels in order and the LLVM text of one module with one function, `void
+entry(ptr t)`.
 
-The table `t` is described in `abi`. Every output is written into its own buffer, except donated ones (`aliases`).
+The table `t` is described in `abi`. Every output is written into its own buffer, except donated
+ones (`aliases`).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Lowered:
     scratch_bytes of one worker
     workers_wanted whether any kernel is split into tasks
     work          estimated nanoseconds on one core
-    hosts         the callbacks, by the index that host calls pass; `host_avals` are their arguments'
+    hosts         the callbacks, by the index that host calls pass; `host_avals` are their
+    arguments'
     aliases       output -> parameter slot in whose memory it is left (donated ones only)
     unbounded     whether it may run for any length of time (WHILE)
     micro         modules of micro-kernels that the runtime table must hold
@@ -90,7 +93,7 @@ def lower(
     texts, names, declarations = _functions([k for k, _ in kernels], limits)
     scratch = max([k.scratch_offsets[1] for k, _ in kernels], default=0)
     driver = Driver(names, len(program.params), inline)
-    entry, arena = driver.entry(block, scratch, block.aliases)
+    entry, arena = driver.entry(block, scratch)
     declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
     parts = [f"; {name}", *sorted(declarations), *texts]
     if driver.copies:
@@ -108,7 +111,9 @@ def lower(
 
 
 def _note_unaligned(block: Block) -> None:
-    """Parameters may start anywhere, also where they are written in place; all other memory is aligned."""
+    """Parameters may start anywhere, also where they are written in place; all other memory is
+    aligned.
+    """
     for s in block.steps:
         if isinstance(s, Launch):
             homes = [block.memories[find(block.root, m)].home for m in s.arguments]
@@ -134,7 +139,9 @@ def _collect(steps: list[Step], times: float, out: list[tuple[Kernel, float]]) -
 
 
 def _functions(kernels: list[Kernel], limits: Limits) -> tuple[list[str], dict[int, str], set[str]]:
-    """-> (texts, name of the function of each kernel by id, declarations); equal kernels are written once."""
+    """-> (texts, name of the function of each kernel by id, declarations); equal kernels are
+    written once.
+    """
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
     texts: list[str] = []

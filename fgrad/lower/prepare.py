@@ -1,6 +1,8 @@
-"""The first pass over a program: calls inlined, tuples opened, empty arrays gone, long sums cut for many workers.
+"""The first pass over a program: calls inlined, tuples opened, empty arrays gone, long sums cut for
+many workers.
 
-After it: no CALL, no TUPLE, no node without elements below one with elements, no REDUCE over axes of one element only.
+After it: no CALL, no TUPLE, no node without elements below one with elements, no REDUCE over
+axes of one element only.
 """
 
 from __future__ import annotations
@@ -97,7 +99,9 @@ def _part_along_one_axis(u: UOp) -> tuple[int, int, int] | None:
 
 
 def _from_parts(outs: list[UOp]) -> list[UOp]:
-    """REDUCE(x, A) becomes REDUCE(REDUCE(x, B), A - B) where REDUCE(x, B) is there anyway, B being part of A."""
+    """REDUCE(x, A) becomes REDUCE(REDUCE(x, B), A - B) where REDUCE(x, B) is there anyway, B being
+    part of A.
+    """
     groups: dict[tuple[UOp, Op], list[UOp]] = {}
     order = toposort(outs)
     for u in order:
@@ -135,7 +139,8 @@ def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
         inner = prepare(u.arg.body.inline(src))
         return uop(Op.TUPLE, tuple(inner))
     if op is Op.GET and src[0].op is Op.TUPLE:
-        return src[0].src[u.arg]
+        member: UOp = src[0].src[u.arg]
+        return member
     if op in _REFUSED:
         raise NotImplementedError(f"{op.name} cannot be lowered; {_REFUSED[op]}")
     if isinstance(u.dtype, DType) and 0 in u.shape and op is not Op.PARAM:
@@ -185,11 +190,7 @@ def _shared_out(node: UOp) -> UOp:
     summed = 1
     for a in axes:
         summed *= x.shape[a]
-    if (
-        summed < SPLIT_FROM
-        or node.size >= SPLIT_ROWS * 64
-        or recognise(node, lambda _: True) is not None
-    ):
+    if summed < SPLIT_FROM or node.size >= SPLIT_ROWS * 64 or recognise(node, lambda _: True) is not None:
         return node
     leading = 1
     for a in range(axes[0]):
@@ -204,11 +205,7 @@ def _cut(x: UOp, op: Op, axes: tuple[int, ...], whole: UOp) -> UOp:
         return whole
     n = x.shape[first]
     pieces = next(
-        (
-            p
-            for p in (32, 64, 16, 24, 40, 48, 20, 25, 27, 49, 8, 10, 12, 9, 11, 13, 7, 6, 5)
-            if n % p == 0
-        ),
+        (p for p in (32, 64, 16, 24, 40, 48, 20, 25, 27, 49, 8, 10, 12, 9, 11, 13, 7, 6, 5) if n % p == 0),
         0,
     )
     if not pieces or pieces == n:

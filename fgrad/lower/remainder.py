@@ -1,8 +1,10 @@
-"""The remainder of two floats with the sign of the divisor, exact: a function that loops, not straight-line code.
+"""The remainder of two floats with the sign of the divisor, exact: a function that loops, not
+straight-line code.
 
-r = |x| is reduced by m = |y|: while r >= m in some lane, q = r/m cut to its leading bits and r -= q*m, which is exact
-(both are multiples of a common power of two and the difference is shorter than the mantissa). A quotient below
-2^(p-2) is cut to an integer, so the last pass leaves r < m up to one correction.
+r = |x| is reduced by m = |y|: while r >= m in some lane, q = r/m cut to its leading bits and r
+-= q*m, which is exact (both are multiples of a common power of two and the difference is shorter
+than the mantissa). A quotient below 2^(p-2) is cut to an integer, so the last pass leaves r < m
+up to one correction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Row clusters to kernel trees: which axes merge, which is in lanes, how many phases, what is kept in scratch."""
+"""Row clusters to kernel trees: which axes merge, which is in lanes, how many phases, what is kept
+in scratch.
+"""
 
 from __future__ import annotations
 
@@ -122,9 +124,7 @@ class _Rows:
             addresses += [e for x, e, _ in found if x not in self.reduce_set]
             others += other
         self.addresses = addresses
-        inner: set[int] = (
-            set()
-        )  # ranges that occur inside quotients, values, conditions: they stay as they are
+        inner: set[int] = set()  # ranges that occur inside quotients, values, conditions: they stay as they are
         for e in addresses:
             for t, _ in e[1]:
                 if t not in atoms:
@@ -136,10 +136,7 @@ class _Rows:
             i = j - 1
             if (i in self.reduced) != (j in self.reduced) or atoms[i] in inner or atoms[j] in inner:
                 continue
-            if all(
-                _coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j]
-                for e in addresses
-            ):
+            if all(_coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j] for e in addresses):
                 right = next(g for g in groups if j in g)
                 groups.remove(right)
                 next(g for g in groups if i in g).extend(right)
@@ -225,12 +222,8 @@ class _Rows:
         inside: Sequence[Stmt] = [self._store(u) for u in self.stores]
         inside = self._loop_of(self.inner[lane], sizes[1], LoopKind.VEC, inside, 4)
         body += self._loop_of(self.inner[other], sizes[0], LoopKind.SEQ, inside)
-        loops = [
-            (self.axes[i], self.dims[i]) for i in range(len(self.dims)) if i not in (other, lane)
-        ]
-        loops += [
-            (self.outer[i], self.dims[i] // n) for i, n in ((other, sizes[0]), (lane, sizes[1]))
-        ]
+        loops = [(self.axes[i], self.dims[i]) for i in range(len(self.dims)) if i not in (other, lane)]
+        loops += [(self.outer[i], self.dims[i] // n) for i, n in ((other, sizes[0]), (lane, sizes[1]))]
         loops = [(e, n) for e, n in loops if e[1]]
         out: Sequence[Stmt] = body
         for k, (e, n) in reversed(list(enumerate(loops))):
@@ -258,9 +251,7 @@ class _Rows:
         long = [i for i, reduced in enumerate(self.is_reduced) if reduced]
         first = long[0]
         size = divisor_near(self.dims[first], PIECE)
-        width = (
-            divisor_near(self.dims[lane], COLUMNS) if self.dims[lane] > 2 * COLUMNS else self.dims[lane]
-        )
+        width = divisor_near(self.dims[lane], COLUMNS) if self.dims[lane] > 2 * COLUMNS else self.dims[lane]
         width = self.dims[lane] if width < COLUMNS // 4 else width
         blocks, columns = self.dims[lane] // width, width
         pieces, row = r.range(self.dims[first] // size), r.range(size)
@@ -281,9 +272,7 @@ class _Rows:
         piece: Sequence[Stmt] = [Reduction(tuple(accs), tuple(inner)), *keeps]
         piece = self._loop_of(column, columns, LoopKind.VEC, piece, 4)
         body = self._loop_of(pieces, self.dims[first] // size, LoopKind.SEQ, piece)
-        body += self._loop_of(
-            column, columns, LoopKind.VEC, [self._store(u) for u in self.stores], 2
-        )
+        body += self._loop_of(column, columns, LoopKind.VEC, [self._store(u) for u in self.stores], 2)
         rows = [i for i in range(len(self.dims)) if not self.is_reduced[i] and i != lane]
         loops = [(self.axes[i], self.dims[i]) for i in rows] + [(block, blocks)]
         loops = [(e, n) for e, n in loops if e[1]]
@@ -342,38 +331,29 @@ class _Rows:
     @property
     def instructions(self) -> int:
         """Instructions of one element, all phases."""
-        return sum([op_cost(u) * len(p) for u, p in self.visits.items() if u.op in ELEMENTS]) + len(
-            self.stores
-        )
+        return sum([op_cost(u) * len(p) for u, p in self.visits.items() if u.op in ELEMENTS]) + len(self.stores)
 
     def _vector_axis(self) -> int:
         if not self.dims:
             return -1
         last = len(self.dims) - 1
         if self.dims[last] * 2 <= self.width and self.reduces:
-            rows = [
-                i
-                for i in range(last)
-                if not self.is_reduced[i] and self.dims[i] >= max(SHORT, self.width)
-            ]
+            rows = [i for i in range(last) if not self.is_reduced[i] and self.dims[i] >= max(SHORT, self.width)]
             if rows:
                 return max(rows, key=lambda i: self.dims[i])
         return last
 
     def _plan_kept(self) -> None:
-        """Which full nodes that several phases need are written to scratch, or read back from their output."""
+        """Which full nodes that several phases need are written to scratch, or read back from their
+        output.
+        """
         self.kept: dict[UOp, tuple[int, int]] = {}  # node -> (phase that writes it, scratch number)
         self.reread: dict[UOp, int] = {}
         if not self.reduces or not self.is_reduced[self.vector]:
             return
         size = math.prod([n for n, r in zip(self.dims, self.is_reduced, strict=True) if r])
         for u, phases in self.visits.items():
-            if (
-                len(phases) < 2
-                or u in self.loads
-                or not self.is_full(u)
-                or squeeze(u.shape) != self.shape
-            ):
+            if len(phases) < 2 or u in self.loads or not self.is_full(u) or squeeze(u.shape) != self.shape:
                 continue
             if u in self._own_stores:
                 self.reread[u] = min(phases)
@@ -410,9 +390,7 @@ class _Rows:
     def _loop(self, i: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
         return self._loop_of(self.axes[i], self.dims[i], kind, body, unroll)
 
-    def _loop_of(
-        self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1
-    ) -> list[Stmt]:
+    def _loop_of(self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
         return [Loop(e[1][0][0], size, kind, tuple(body), unroll)] if e[1] else list(body)
 
     def _row_body(self, inner: list[int]) -> list[Stmt]:
@@ -424,9 +402,7 @@ class _Rows:
         if not self.reduces:
             return self._vector([self._store(u) for u in self.stores])
         phases = self._phases_of(lambda body: self._nest(inner, body))
-        return self._vector(
-            [*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]]
-        )
+        return self._vector([*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]])
 
     def _vector(self, body: Sequence[Stmt]) -> list[Stmt]:
         return self._loop(self.vector, LoopKind.VEC, body, self.copies)
@@ -445,9 +421,7 @@ class _Rows:
                 Keep(number, self._kept_address(), u, self.index(u))
                 for u, (phase, number) in self.kept.items() if phase == p
             ]  # fmt: skip
-            body += [
-                self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p
-            ]
+            body += [self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p]
             body += [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
             if not body:
                 continue
@@ -462,13 +436,7 @@ class _Rows:
         index = self.index(u)
         streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and u not in self.reread
         if streaming:
-            lanes = (
-                self.turned.tile_lanes
-                if self.turned
-                else self.dims[self.vector]
-                if self.dims
-                else 1
-            )
+            lanes = self.turned.tile_lanes if self.turned else self.dims[self.vector] if self.dims else 1
             streaming = self.vector >= 0 and lanes % self.width == 0
         address = self.ranges.address(index, u.shape)
         return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)

@@ -37,20 +37,14 @@ def _statements(k: Kernel, body: Sequence[Stmt], depth: int, out: list[str]) -> 
                 out.append(f"{pad}accumulate {names}:")
                 _statements(k, s.body, depth + 1, out)
             case Fold():
-                out.append(
-                    f"{pad}{s.acc.op.name} <- {show_value(k, s.value, s.index)}{_where(r, s.conds)}"
-                )
+                out.append(f"{pad}{s.acc.op.name} <- {show_value(k, s.value, s.index)}{_where(r, s.conds)}")
             case Store():
                 sign = "=" if s.mode is Mode.SET else f"{s.mode.name}="
                 gate = "" if s.gate is None else f" if {show_value(k, s.gate, s.gate_index)}"
                 text = show_value(k, s.value, s.index)
-                out.append(
-                    f"{pad}b{s.buffer}[{r.show(s.address)}] {sign} {text}{_where(r, s.conds)}{gate}"
-                )
+                out.append(f"{pad}b{s.buffer}[{r.show(s.address)}] {sign} {text}{_where(r, s.conds)}{gate}")
             case Keep():
-                out.append(
-                    f"{pad}s{s.scratch}[{r.show(s.address)}] = {show_value(k, s.node, s.index)}"
-                )
+                out.append(f"{pad}s{s.scratch}[{r.show(s.address)}] = {show_value(k, s.node, s.index)}")
             case Call():
                 out.append(f"{pad}{s.name}, meaning:")
                 _statements(k, s.body, depth + 1, out)

@@ -1,7 +1,8 @@
 """float16, bfloat16 and the 8-bit floats: between their bits and float32, by integer arithmetic.
 
-A value of such a dtype is carried as the float32 equal to it. `rounded` makes any float32 such a value (nearest,
-ties to even, overflow as the format says), `encode` and `decode` go to and from its bits.
+A value of such a dtype is carried as the float32 equal to it. `rounded` makes any float32 such a
+value (nearest, ties to even, overflow as the format says), `encode` and `decode` go to and from
+its bits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from fgrad.uop.dtype import DType
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`mantissa` bits stored, `least` exponent of normals, `largest` finite value, whether there is an infinity."""
+    """`mantissa` bits stored, `least` exponent of normals, `largest` finite value, whether there is
+    an infinity.
+    """
 
     bits: int
     mantissa: int
@@ -42,9 +45,7 @@ def f32(value: float) -> str:
 class SmallFloats:
     """Writes the conversions for `lanes` lanes through `emit(text, *operands) -> name`."""
 
-    def __init__(
-        self, emit: Callable[..., str], declare: Callable[[str], None], lanes: int, f16c: bool
-    ) -> None:
+    def __init__(self, emit: Callable[..., str], declare: Callable[[str], None], lanes: int, f16c: bool) -> None:
         self.emit = emit
         self.declare = declare
         self.lanes = lanes
@@ -91,9 +92,7 @@ class SmallFloats:
         odd = self._int("and", self._int("lshr", size, drop), 1)
         up = self._int("add", self._int("add", size, (1 << (drop - 1)) - 1), odd)
         near = self._int("and", up, -(1 << drop))
-        if (
-            form.least > -126
-        ):  # below its normals the format has a fixed spacing: add and take away 2^k
+        if form.least > -126:  # below its normals the format has a fixed spacing: add and take away 2^k
             magic = 1.5 * 2.0 ** (23 + form.least - form.mantissa)
             low = self._float("fsub", self._float("fadd", self._from_bits(size), magic), magic)
             tiny = self._int("icmp ult", size, (form.least + 127) << 23)
@@ -118,13 +117,12 @@ class SmallFloats:
             return self._from_bits(self._int("shl", wide, 16))
         sign = self._int("shl", self._int("and", wide, 1 << (form.bits - 1)), 32 - form.bits)
         size = self._int("and", wide, (1 << (form.bits - 1)) - 1)
-        # the same exponent and mantissa fields, read as float32, are the value times 2^(least - 1 + 127 - ..)
+        # the same exponent and mantissa fields, read as float32, are the value times 2^(least - 1 +
+        # 127 - ..)
         moved = self._from_bits(self._int("shl", size, 23 - form.mantissa))
         scaled = self._bits(self._float("fmul", moved, 2.0 ** (126 + form.least)))
         if form.infinity:
-            special = self._int(
-                "icmp uge", size, ((1 << (form.bits - 1 - form.mantissa)) - 1) << form.mantissa
-            )
+            special = self._int("icmp uge", size, ((1 << (form.bits - 1 - form.mantissa)) - 1) << form.mantissa)
             lost = self._int("or", self._bits(moved), 0x7F800000)
             scaled = self._select(special, self.i, lost, scaled)
         else:
@@ -151,9 +149,7 @@ class SmallFloats:
         if form.infinity:
             top = ((1 << (form.bits - 1 - form.mantissa)) - 1) << form.mantissa
             nan = self._int("icmp ugt", size, 0x7F800000)
-            quiet = self._select(
-                nan, self.i, self._c("i32", top | 1 << (form.mantissa - 1)), self._c("i32", top)
-            )
+            quiet = self._select(nan, self.i, self._c("i32", top | 1 << (form.mantissa - 1)), self._c("i32", top))
             moved = self._select(special, self.i, quiet, moved)
         else:
             moved = self._select(special, self.i, self._c("i32", (1 << (form.bits - 1)) - 1), moved)

@@ -1,7 +1,9 @@
-"""Kernels of SORT along the last axis: a stable radix sort of (key, position) pairs, then one gather of each payload.
+"""Kernels of SORT along the last axis: a stable radix sort of (key, position) pairs, then one
+gather of each payload.
 
-A key becomes an unsigned integer of equal order: floats flip their negative half, -0 becomes 0, every NaN the largest;
-signed integers flip the sign bit. Digits are bytes; a pass whose digit all keys share is skipped.
+A key becomes an unsigned integer of equal order: floats flip their negative half, -0 becomes 0,
+every NaN the largest; signed integers flip the sign bit. Digits are bytes; a pass whose digit
+all keys share is skipped.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ def build_sort(name: str, u: UOp, limits: Limits) -> Kernel:
     tasks = -(-rows // -(-rows // tasks))
     statement = Sort(rows, n, tuple(range(count)), tuple(range(count, 2 * count)), tuple(range(5)))
     moved = 2 * sum([s.size * s.dtype.itemsize for s in u.src])
-    return Kernel(
-        name, Ranges(), tuple(buffers), {}, (statement,), scratch, tasks, bytes=moved, work_ns=work
-    )
+    return Kernel(name, Ranges(), tuple(buffers), {}, (statement,), scratch, tasks, bytes=moved, work_ns=work)
 
 
 def ordered_key(dtype: DType) -> str:
-    """Text of `iN @fgrad.sortkey.<dtype>(iN)`: bits of an element to an unsigned integer of equal order."""
+    """Text of `iN @fgrad.sortkey.<dtype>(iN)`: bits of an element to an unsigned integer of equal
+    order.
+    """
     bits = dtype.bits
     t, top = f"i{bits}", -(1 << (bits - 1)) if bits > 8 else -128
     head = f"define internal {t} @fgrad.sortkey.{dtype}({t} %x) #0 {{\nentry:"

@@ -1,4 +1,6 @@
-"""Steps of a program over buffers, and the Block that holds them: what `block` builds, `storage` places, `driver` writes."""
+"""Steps of a program over buffers, and the Block that holds them: what `block` builds, `storage`
+places, `driver` writes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """What happens at one position: `reads` and `writes` are buffer numbers, each in the order its kind says."""
+    """What happens at one position: `reads` and `writes` are buffer numbers, each in the order its
+    kind says.
+    """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
@@ -51,7 +55,9 @@ class CopyStep(Launch):
 
 @dataclass(slots=True, eq=False)
 class ScanStep(Step):
-    """reads: consts, init, xs; writes: carry, ys. `in_place[c]`: carry c stays in one buffer. `work`: nested temps."""
+    """reads: consts, init, xs; writes: carry, ys. `in_place[c]`: carry c stays in one buffer.
+    `work`: nested temps.
+    """
 
     scan: Scan = field(kw_only=True)
     body: Block = field(kw_only=True)
@@ -91,7 +97,9 @@ class HostStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """At `step`, `new` could live in the memory of `old`; `copy` is the step that is then dropped, if any."""
+    """At `step`, `new` could live in the memory of `old`; `copy` is the step that is then dropped,
+    if any.
+    """
 
     copy: CopyStep | None
     step: Step
@@ -101,7 +109,8 @@ class Replacement:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Steps over memories; filled in by `storage`: `root` of merged memories, `offset` of TEMPs, total `bytes`.
+    """Steps over memories; filled in by `storage`: `root` of merged memories, `offset` of TEMPs,
+    total `bytes`.
 
     `aliases`: output number -> parameter slot whose memory it shares.
     """

@@ -1,4 +1,6 @@
-"""Where the memories of a Block lie: updates in place, parameters reused for outputs, temporaries sharing one arena."""
+"""Where the memories of a Block lie: updates in place, parameters reused for outputs, temporaries
+sharing one arena.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ def find(root: dict[int, int], i: int) -> int:
 def place(block: Block, donated: Mapping[int, int] | frozenset[int], *, exact: bool) -> None:
     """Merge memories, drop copies, assign offsets.
 
-    donated: parameter slots whose memory may be overwritten. With `exact` it maps output j to the one slot that the
-    output may share memory with (the carries of a loop); else any output may take any donated slot.
+    donated: parameter slots whose memory may be overwritten. With `exact` it maps output j to
+    the one slot that the output may share memory with (the carries of a loop); else any output
+    may take any donated slot.
     """
     _replace(block, donated, exact)
     _offsets(block)
@@ -35,7 +38,9 @@ def _uses(block: Block) -> dict[int, list[int]]:
 
 
 def _replace(block: Block, donated: Mapping[int, int] | frozenset[int], exact: bool) -> None:
-    """Let new versions live in the memory of old ones that nobody reads any more; the last version first."""
+    """Let new versions live in the memory of old ones that nobody reads any more; the last version
+    first.
+    """
     root = block.root
     position = {id(s): i for i, s in enumerate(block.steps)}
     reads = _uses(block)
@@ -49,7 +54,8 @@ def _replace(block: Block, donated: Mapping[int, int] | frozenset[int], exact: b
         if old == new or r.old in given or r.new in taken:
             continue
         at = position[id(r.step)]
-        # what the kernel itself reads of the old version was judged when it was built; loops may read nothing of it
+        # what the kernel itself reads of the old version was judged when it was built; loops may
+        # read nothing of it
         again = at + isinstance(r.step, Launch)
         if any(i >= again for i in reads.get(old, ())):
             continue
@@ -95,7 +101,7 @@ def _offsets(block: Block) -> None:
     for m in sorted(first, key=lambda m: (first[m], -block.memories[m].bytes)):
         size = -(-block.memories[m].bytes // ALIGN) * ALIGN
         at = 0
-        for lo, hi, a, b in sorted(p for p in placed if p[3] >= first[m] and p[2] <= last[m]):
+        for lo, hi, _, _ in sorted(p for p in placed if p[3] >= first[m] and p[2] <= last[m]):
             if lo - at >= size:
                 break
             at = max(at, hi)

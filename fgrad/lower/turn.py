@@ -1,7 +1,9 @@
-"""Transposing blocks through scratch: where an elementwise kernel reads an operand across its lanes.
+"""Transposing blocks through scratch: where an elementwise kernel reads an operand across its
+lanes.
 
-A tile of the operand is turned in registers (rows of vectors interleaved log2(lanes) times) and written to scratch; the
-kernel then reads it along its lanes. In the tree that is Call("turn") around plain Keep loops.
+A tile of the operand is turned in registers (rows of vectors interleaved log2(lanes) times) and
+written to scratch; the kernel then reads it along its lanes. In the tree that is Call("turn")
+around plain Keep loops.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Operand of Call("turn"): element (v, j) of the tile is at `base` + v*`stride` + j of `buffer`."""
+    """Operand of Call("turn"): element (v, j) of the tile is at `base` + v*`stride` + j of
+    `buffer`.
+    """
 
     buffer: int
     base: Expr
@@ -123,22 +127,17 @@ def write_turn(w: Writer, call: Call) -> None:
     base: I64 = w.ev.i64(turn.base)
     source = w.e.pointer(w.ev.buffers[turn.buffer], base, kind)
     target = w.ev.scratch[keep.scratch]
-    w.e.do(
-        f"call void {name}(ptr {source}, i64 {turn.stride}, ptr {target}, i64 {turn.lanes}, i64 {turn.others})"
-    )
+    w.e.do(f"call void {name}(ptr {source}, i64 {turn.stride}, ptr {target}, i64 {turn.lanes}, i64 {turn.others})")
     w.ev.kept[keep.node] = (target, dtype, keep.address)
 
 
 def turn_text(name: str, kind: str, size: int, lanes: int) -> str:
-    """Text of `void name(ptr from, i64 stride, ptr to, i64 v, i64 j)`: to[b*v + a] = from[a*stride + b]."""
+    """Text of `void name(ptr from, i64 stride, ptr to, i64 v, i64 j)`: to[b*v + a] = from[a*stride
+    + b].
+    """
     head = f"define internal void {name}(ptr %from, i64 %stride, ptr %to, i64 %v, i64 %j) #0 {{\nentry:\n"
     if lanes == 1:
-        return (
-            head
-            + "  %vw = add i64 0, 0\n  %jw = add i64 0, 0\n  br label %edges\n"
-            + _edges(kind, size)
-            + "}"
-        )
+        return head + "  %vw = add i64 0, 0\n  %jw = add i64 0, 0\n  br label %edges\n" + _edges(kind, size) + "}"
     t = f"<{lanes} x {kind}>"
     lines = [
         f"  %vw = and i64 %v, {-lanes}",
@@ -175,9 +174,7 @@ def turn_text(name: str, kind: str, size: int, lanes: int) -> str:
         for i in range(half):
             for k, m in enumerate((low, high)):
                 out = f"%s{stage}.{2 * i + k}"
-                lines.append(
-                    f"  {out} = shufflevector {t} {names[i]}, {t} {names[i + half]}, <{lanes} x i32> <{m}>"
-                )
+                lines.append(f"  {out} = shufflevector {t} {names[i]}, {t} {names[i + half]}, <{lanes} x i32> <{m}>")
                 made.append(out)
         names = made
         stage += 1

@@ -1,6 +1,8 @@
-"""Views: how an index into the result of a movement op, GATHER or AFTER becomes an index into its source.
+"""Views: how an index into the result of a movement op, GATHER or AFTER becomes an index into its
+source.
 
-`step` gives the source, its index, and the conditions under which the element comes from there (else it is 0).
+`step` gives the source, its index, and the conditions under which the element comes from there
+(else it is 0).
 """
 
 from __future__ import annotations
@@ -75,9 +77,7 @@ def _reshape(ranges: Ranges, index: Index, new: tuple[int, ...], old: tuple[int,
             out.append(a[i][0])
         else:
             sizes = [n for _, n in a[i:i1]]
-            out += ranges.delinear(
-                ranges.recombine(ranges.linear([e for e, _ in a[i:i1]], sizes)), b[j:j1]
-            )
+            out += ranges.delinear(ranges.recombine(ranges.linear([e for e, _ in a[i:i1]], sizes)), b[j:j1])
         i, j = i1, j1
     it = iter(out)
     return tuple([next(it) if n != 1 else ZERO for n in old])

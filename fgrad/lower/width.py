@@ -11,7 +11,9 @@ from fgrad.uop.op import Op
 
 
 def choose_width(limits: Limits, nodes: Iterable[UOp]) -> int:
-    """Lanes for the widest type that `nodes` compute with: 32 bits at least where small floats are involved."""
+    """Lanes for the widest type that `nodes` compute with: 32 bits at least where small floats are
+    involved.
+    """
     widest = 1
     for u in nodes:
         if not isinstance(u.dtype, dt.DType) or u.op is Op.CONST:

@@ -1,4 +1,6 @@
-"""Runs lowered programs with llvmlite's own loader: a table, a serial pfor, host calls, and the reference beside it."""
+"""Runs lowered programs with llvmlite's own loader: a table, a serial pfor, host calls, and the
+reference beside it.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +72,7 @@ _hosts: list[Host] = []
 @ffi.callback("int64_t(int64_t, int64_t, intptr_t)")
 def _host(handle: int, index: int, arguments: int) -> int:
     host, ins, outs = _hosts[index]  # type: ignore[misc]
-    words = np.frombuffer(
-        ffi.buffer(ffi.cast("char*", arguments), 8 * (len(ins) + len(outs))), np.int64
-    )
+    words = np.frombuffer(ffi.buffer(ffi.cast("char*", arguments), 8 * (len(ins) + len(outs))), np.int64)
 
     def array(word: int, aval: Any) -> Any:
         size = int(np.prod(aval[1])) * aval[0].itemsize
@@ -116,9 +116,7 @@ def aligned(size: int, fill: int = 0xA5) -> np.ndarray[Any, Any]:
 class Compiled:
     """A lowered program that can be called with arrays."""
 
-    def __init__(
-        self, program: Program, limits: Limits | None = None, opt: int = 2, **options: Any
-    ) -> None:
+    def __init__(self, program: Program, limits: Limits | None = None, opt: int = 2, **options: Any) -> None:
         self.program = program
         self.limits = limits or host_limits()
         self.options = options
@@ -158,11 +156,7 @@ class Compiled:
             assert i in low.aliases.values() or (a == b).all(), f"parameter {i} was changed"
         guards = [*outs, scratch[-64:], arena[-64:]]
         for x in guards[: len(outs)]:
-            tail = (
-                np.lib.stride_tricks.as_strided(x[-1:] if x.size else x, (65,), (1,))[1:]
-                if x.size
-                else x
-            )
+            tail = np.lib.stride_tricks.as_strided(x[-1:] if x.size else x, (65,), (1,))[1:] if x.size else x
             assert (tail == 0xA5).all(), "written behind an output"
         assert (guards[-1] == 0xA5).all() and (guards[-2] == 0xA5).all(), "written behind the arena"
         return [
@@ -200,7 +194,9 @@ def tolerance(dtype: Any) -> float:
 
 
 def compare(got: Any, want: Any, scale: float, what: str) -> None:
-    """Equal integers; floats within a few roundings of the largest value; equal NaNs and infinities."""
+    """Equal integers; floats within a few roundings of the largest value; equal NaNs and
+    infinities.
+    """
     assert got.shape == want.shape and got.dtype == want.dtype, (
         got.shape,
         want.shape,

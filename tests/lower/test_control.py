@@ -15,7 +15,7 @@ from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import Call, Cond, Host, Program, Scan, While, close, gets
 from tests.lower.harness import Compiled, agree, program_of
 
-F, D, I = dt.float32, dt.float64, dt.int64
+F, D, INT = dt.float32, dt.float64, dt.int64
 RNG = np.random.default_rng(7)
 
 
@@ -40,11 +40,11 @@ def scan(
 def test_a_scan_carries_and_stacks(length: int, reverse: bool) -> None:
     body = inner(
         lambda c, h, k, x: [b.add(b.mul(h, c), x), b.add(k, 1), b.mul(h, 2.0)],
-        (F, (5,)), (F, (5,)), (I, ()), (F, (5,)),
+        (F, (5,)), (F, (5,)), (INT, ()), (F, (5,)),
     )  # fmt: skip
 
     def f(c: UOp, h: UOp, x: UOp) -> list[UOp]:
-        return scan(body, length, [c], [h, b.const(3, I)], [b.exp(x)], reverse=reverse)
+        return scan(body, length, [c], [h, b.const(3, INT)], [b.exp(x)], reverse=reverse)
 
     p = program_of(f, (F, (5,)), (F, (5,)), (F, (length, 5)))
     agree(p, [RNG.standard_normal(5), RNG.standard_normal(5), RNG.standard_normal((length, 5))], 10)
@@ -56,10 +56,8 @@ def test_a_carry_that_is_only_updated_stays_in_place() -> None:
         box = [(None, 1, 1), (0, 4, 1)]
         return [b.update(table, row, mode=Mode.ADD, box=box, starts=[i]), b.add(i, 1)]
 
-    body = inner(step, (F, (6, 4)), (I, ()), (F, (4,)))
-    p = program_of(
-        lambda t, x: scan(body, 6, [], [t, b.const(0, I)], [x]), (F, (6, 4)), (F, (6, 4))
-    )
+    body = inner(step, (F, (6, 4)), (INT, ()), (F, (4,)))
+    p = program_of(lambda t, x: scan(body, 6, [], [t, b.const(0, INT)], [x]), (F, (6, 4)), (F, (6, 4)))
     compiled = agree(p, [RNG.standard_normal((6, 4)), RNG.standard_normal((6, 4))])
     assert [k.name.split("_")[1] for k in compiled.lowered.kernels].count("copy") <= 2
 
@@ -78,21 +76,19 @@ def test_scans_nest() -> None:
         return [b.mul(a, w), b.reduce_(ys, (0,))]
 
     body = inner(step, (F, (2,)), (F, (2,)), (F, (4, 2)))
-    p = program_of(
-        lambda w, s, x: scan(body, 3, [w], [s], [x]), (F, (2,)), (F, (2,)), (F, (3, 4, 2))
-    )
+    p = program_of(lambda w, s, x: scan(body, 3, [w], [s], [x]), (F, (2,)), (F, (2,)), (F, (3, 4, 2)))
     agree(p, [RNG.uniform(0.1, 1, 2), RNG.uniform(0.1, 1, 2), RNG.uniform(0.1, 1, (3, 4, 2))], 10)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])
 def test_a_while_stops_by_its_condition(limit: int) -> None:
-    cond = inner(lambda n, i, x: [b.lt(i, n)], (I, ()), (I, ()), (F, (3,)))
-    body = inner(lambda n, i, x: [b.add(i, 1), b.mul(x, 2.0)], (I, ()), (I, ()), (F, (3,)))
+    cond = inner(lambda n, i, x: [b.lt(i, n)], (INT, ()), (INT, ()), (F, (3,)))
+    body = inner(lambda n, i, x: [b.add(i, 1), b.mul(x, 2.0)], (INT, ()), (INT, ()), (F, (3,)))
 
     def f(n: UOp, x: UOp) -> list[UOp]:
-        return gets(uop(Op.WHILE, (n, b.const(0, I), x), While(cond, body, 1)))
+        return gets(uop(Op.WHILE, (n, b.const(0, INT), x), While(cond, body, 1)))
 
-    compiled = agree(program_of(f, (I, ()), (F, (3,))), [limit, RNG.standard_normal(3)])
+    compiled = agree(program_of(f, (INT, ()), (F, (3,))), [limit, RNG.standard_normal(3)])
     assert compiled.lowered.unbounded
 
 
@@ -184,7 +180,7 @@ def test_scalars_may_be_inlined_in_the_table() -> None:
         lambda x, lr, n: [b.mul(x, b.expand(lr, [(0, 4)])), b.add(n, 1)],
         (F, (4,)),
         (F, ()),
-        (I, ()),
+        (INT, ()),
     )
     agree(p, [RNG.standard_normal(4), 0.5, 41], inline=frozenset({1, 2}))
 

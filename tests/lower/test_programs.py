@@ -16,7 +16,7 @@ from fgrad.uop.op import Mode, Op
 from tests.laws.programs import EVERY, Case, close_to, programs
 from tests.lower.harness import Compiled, agree, host_limits, program_of, sample
 
-F, I = dt.float32, dt.int64
+F, INT = dt.float32, dt.int64
 RNG = np.random.default_rng(3)
 
 
@@ -61,9 +61,7 @@ def layer_norm(x: UOp) -> UOp:
     return b.mul(d, b.spread(b.rsqrt(b.add(var, 1e-5)), x, (1,)))
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 1), (3, 5), (37, 300), (64, 512), (5, 1), (1, 40), (130, 33)]
-)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (37, 300), (64, 512), (5, 1), (1, 40), (130, 33)])
 @pytest.mark.parametrize("f", [row_softmax, layer_norm])
 def test_row_functions_are_one_kernel(f: object, shape: tuple[int, int]) -> None:
     compiled = agree(program_of(f, (F, shape)), [RNG.standard_normal(shape)], 10)
@@ -94,16 +92,12 @@ def test_reductions(dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...])
 
 
 @pytest.mark.parametrize("dtype", [d for d in dt.ALL if not d.is_complex], ids=str)
-@pytest.mark.parametrize(
-    "shape,axis", [((40,), 0), ((33, 20), 0), ((5, 17), 1), ((3, 6, 40), 1), ((2, 9, 130), 1)]
-)
+@pytest.mark.parametrize("shape,axis", [((40,), 0), ((33, 20), 0), ((5, 17), 1), ((3, 6, 40), 1), ((2, 9, 130), 1)])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_prefixes(dtype: DType, shape: tuple[int, ...], axis: int, reverse: bool) -> None:
     x = sample(RNG, dtype, shape)
     ops = [Op.ADD, Op.MAX, Op.MIN, Op.MUL]
-    program = program_of(
-        lambda p: [uop(Op.PREFIX, (p,), (op, axis, reverse)) for op in ops], (dtype, shape)
-    )
+    program = program_of(lambda p: [uop(Op.PREFIX, (p,), (op, axis, reverse)) for op in ops], (dtype, shape))
     agree(program, [x], 60)
 
 
@@ -131,7 +125,7 @@ def test_indexed_updates_take_duplicates_in_order(mode: Mode, rest: tuple[int, .
             b.update(old, value, mode=mode, idx=idx, gate=gate),
         ]
 
-    program = program_of(f, (F, (6, *rest)), (F, (9, *rest)), (I, (9,)), (dt.bool_, (9,)))
+    program = program_of(f, (F, (6, *rest)), (F, (9, *rest)), (INT, (9,)), (dt.bool_, (9,)))
     arrays = [
         sample(RNG, F, (6, *rest)),
         sample(RNG, F, (9, *rest)),
@@ -151,7 +145,7 @@ def test_computed_starts_are_clamped() -> None:
         part = b.shrink(x, [(None, 3, 2), (None, 20, 1)], [i, j])
         return [part, b.update(x, b.exp(part), box=[(None, 3, 2), (None, 20, 1)], starts=[j, i])]
 
-    program = program_of(f, (F, (9, 40)), (I, ()), (I, ()))
+    program = program_of(f, (F, (9, 40)), (INT, ()), (INT, ()))
     for i, j in ((0, 0), (-5, 3), (3, 50), (100, -1)):
         agree(program, [sample(RNG, F, (9, 40)), i, j])
 
@@ -179,9 +173,7 @@ def test_movement(dtype: DType) -> None:
 
 
 def test_results_do_not_depend_on_the_tasks_order() -> None:
-    program = program_of(
-        lambda x: [b.reduce_(x, (0, 1)), b.reduce_(x, (0,)), b.exp(x)], (F, (700, 640))
-    )
+    program = program_of(lambda x: [b.reduce_(x, (0, 1)), b.reduce_(x, (0,)), b.exp(x)], (F, (700, 640)))
     x = sample(RNG, F, (700, 640))
     compiled = agree(program, [x], 100)
     assert any(k.tasks > 1 for k in compiled.lowered.kernels)

@@ -76,9 +76,7 @@ def undefined_symbols(obj: bytes) -> list[str]:
 @pytest.mark.parametrize("dtype", dt.ALL, ids=str)
 def test_code_stands_alone(dtype: DType, target: str) -> None:
     triple, cpu, limits = TARGETS[target]
-    machine = llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, opt=0, reloc="pic", codemodel="small"
-    )
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=0, reloc="pic", codemodel="small")
     module = llvm.parse_assembly(lower(every_op(dtype), limits).ir)
     module.triple = triple
     module.verify()
