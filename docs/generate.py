@@ -1,0 +1,315 @@
+"""What the documentation shows of the code itself: settings, the reference, the stages of the tour.
+
+`conf.py` calls `write` before Sphinx reads the pages; the tests call the parts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "fgrad"
+sys.path.insert(0, str(HERE.parent))
+# A page must not depend on what an earlier run left on disk, or on the machine's settings.
+os.environ.setdefault("FGRAD_CACHE_DIR", "")
+
+import fgrad  # noqa: E402
+import fgrad.numpy as fnp  # noqa: E402
+from fgrad.config import VARIABLES  # noqa: E402
+
+ROOMS = {"uop", "trace", "lower", "hw", "backends", "run"}
+
+
+# ---- settings
+def read_settings() -> set[str]:
+    """The settings that some line of the package asks for."""
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "config.py":
+            found |= set(re.findall(r"\bconfig\.(\w+)", path.read_text(encoding="utf-8")))
+    return found
+
+
+def settings_table() -> str:
+    """The table of `fgrad.config`, as reStructuredText; settings that nothing reads are marked."""
+    in_force = read_settings()
+    rows = [".. list-table::", "   :header-rows: 1", "   :widths: 24 12 12 52", ""]
+    cells = [("variable", "type", "default", "meaning")]
+    for variable in VARIABLES:
+        default = variable.default if isinstance(variable.default, str) else "see right"
+        meaning = variable.doc
+        if variable.name not in in_force:
+            meaning = f"(Without effect yet.) {meaning}"
+        name = f"``{variable.environment_name}``"
+        cells.append((name, variable.kind, f"``{default}``" if default else "none", meaning))
+    for row in cells:
+        rows += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(row)]
+    return "\n".join(rows) + "\n"
+
+
+# ---- the reference
+def public_modules() -> list[str]:
+    """Dotted names of the public modules: those beside the rooms, and those they list."""
+    top = [
+        f"fgrad.{info.name}"
+        for info in pkgutil.iter_modules(fgrad.__path__)
+        if not info.name.startswith("_") and info.name not in ROOMS
+    ]
+    return ["fgrad", *(name for module in top for name in _with_listed(module))]
+
+
+def _with_listed(name: str) -> Iterator[str]:
+    yield name
+    module = importlib.import_module(name)
+    for public in getattr(module, "__all__", ()):
+        value = getattr(module, public, None)
+        if inspect.ismodule(value) and value.__name__ == f"{name}.{public}":
+            yield from _with_listed(value.__name__)
+
+
+def reference(name: str) -> str:
+    """The entries of all public names of a module, in groups by the file that defines them."""
+    module = importlib.import_module(name)
+    groups: dict[str, list[str]] = {}
+    parts: list[str] = []
+    seen: dict[int, str] = {}
+    modules = set(public_modules())
+    for public in module.__all__:
+        value = getattr(module, public)
+        if f"{name}.{public}" in modules:
+            parts.append(public)
+        else:
+            groups.setdefault(_home(module, value), []).append(public)
+    lines = [f".. py:module:: {name}", ""]
+    lines += prose(inspect.getdoc(module) or "", name in PLAIN)
+    if parts:
+        lines += [".. rubric:: Modules", ""]
+        for part in parts:
+            doc = inspect.getdoc(importlib.import_module(f"{name}.{part}")) or ""
+            page = f"/reference/{page_of(f'{name}.{part}')}"
+            lines += [f"* :doc:`{name}.{part} <{page}>`: {escape(doc.split(chr(10))[0])}"]
+        lines.append("")
+    if len(groups) > 1:
+        lines += [".. list-table::", "   :widths: 30 70", ""]
+        for home, names in groups.items():
+            links = ", ".join(f":py:obj:`{n} <{name}.{n}>`" for n in sorted(names, key=str.lower))
+            lines += [f"   * - {escape(_title(home, name))}", f"     - {links}"]
+        lines.append("")
+    for home, names in groups.items():
+        if len(groups) > 1:
+            title = escape(_title(home, name))
+            lines += [title, "-" * len(title), ""]
+        for public in names:
+            value = getattr(module, public)
+            lines += _entry(name, public, value, seen.get(id(value), ""))
+            if callable(value):
+                seen.setdefault(id(value), public)
+    return "\n".join(lines) + "\n"
+
+
+PLAIN = ("fgrad.errors", "fgrad.config")  # their docstrings are written as reStructuredText
+
+
+def page_of(name: str) -> str:
+    """The file name, without its ending, of a module's page in the reference."""
+    return name if name == "fgrad" else name.removeprefix("fgrad.")
+
+
+def _home(module: ModuleType, value: Any) -> str:
+    home = getattr(value, "__module__", None)
+    return home if isinstance(home, str) and home.startswith("fgrad.") else module.__name__
+
+
+def _title(home: str, name: str) -> str:
+    if home == name:
+        return "Constants and dtypes" if name == "fgrad.numpy" else "Values"
+    doc = inspect.getdoc(sys.modules[home]) or home
+    first = doc.split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".:")
+    return first[0].upper() + first[1:]
+
+
+def signature_of(value: Any) -> str:
+    """The parameters and defaults of a function, without annotations."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return "(...)"
+    shown = []
+    for p in signature.parameters.values():
+        default = p.default
+        if default is not p.empty and " at 0x" in repr(default):
+            default = _Named(getattr(default, "__name__", type(default).__name__))
+        shown.append(p.replace(annotation=p.empty, default=default))
+    return str(signature.replace(parameters=shown, return_annotation=signature.empty))
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _entry(module: str, public: str, value: Any, twin: str) -> list[str]:
+    full = f"{module}.{public}"
+    foreign = not (getattr(value, "__module__", None) or "").startswith("fgrad")
+    if twin:
+        kind = "class" if inspect.isclass(value) else "function"
+        body = [f"Another name of :py:obj:`{twin} <{module}.{twin}>`.", ""]
+        head = full if kind == "class" else full + signature_of(value)
+    elif inspect.isclass(value) and foreign:
+        kind, head = "data", full
+        body = [f"``{value.__module__}.{value.__qualname__}``.", ""]
+    elif inspect.isclass(value):
+        is_error = issubclass(value, Exception)
+        kind, head = ("exception", full) if is_error else ("class", full + signature_of(value))
+        body = prose(inspect.getdoc(value) or "", module in PLAIN)
+        if not is_error:
+            body += _members(value, module in PLAIN)
+    elif callable(value):
+        kind, head = "function", full + signature_of(value)
+        body = prose(inspect.getdoc(value) or "", module in PLAIN)
+    else:
+        kind, head = "data", full
+        text = repr(value)
+        short = len(text) < 60 and " at 0x" not in text
+        body = [f"``{text}``" if short else f"A ``{type(value).__name__}``.", ""]
+    return [f".. py:{kind}:: {head}", "", *[f"   {line}".rstrip() for line in body], ""]
+
+
+def _members(cls: type, plain: bool) -> list[str]:
+    lines: list[str] = []
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("fgrad"):
+            found.update(vars(base))
+    for name, value in found.items():
+        if name.startswith("_"):
+            continue
+        doc = inspect.getdoc(value) or ""
+        if isinstance(value, property):
+            head = f".. py:property:: {name}"
+        elif inspect.isfunction(value) or isinstance(value, classmethod | staticmethod):
+            function = getattr(value, "__func__", value)
+            head = f".. py:method:: {name}{_without_self(signature_of(function))}"
+        else:
+            continue
+        body = prose(doc, plain)
+        lines += [head, "", *[f"   {line}".rstrip() for line in body], ""]
+    return lines
+
+
+def _without_self(signature: str) -> str:
+    return re.sub(r"^\((self|cls)(, /)?(, )?", "(", signature)
+
+
+# ---- docstrings
+def escape(text: str) -> str:
+    """Text whose only markup is code in backticks, as reStructuredText."""
+    out = []
+    for piece in re.split(r"(``.+?``|`[^`]+`)", text):
+        if len(piece) > 2 and piece.startswith("`") and piece.endswith("`"):
+            code = piece.strip("`")
+            out.append(f"``{code}``" if code == code.strip() and code else code)
+        else:
+            out.append(re.sub(r"([\\*|`_])", r"\\\1", piece))
+    # markup must end before a letter: `x`s
+    return re.sub(r"(``[^`]+``)(?=\w)", r"\1\\ ", "".join(out))
+
+
+def prose(doc: str, plain: bool = False) -> list[str]:
+    """A docstring in our manner: sentences, aligned lists of names with their meaning, examples."""
+    if plain:
+        return [*doc.split("\n"), ""]
+    lines: list[str] = []
+    quoting = False  # the paragraph before ended in two colons
+    for paragraph in _paragraphs(doc):
+        rows = paragraph.split("\n")
+        if rows[0].startswith(">>>"):
+            lines += [".. code-block:: pycon", "", *[f"   {row}" for row in rows], ""]
+        elif quoting and rows[0].startswith(" "):
+            lines += [*rows, ""]
+            continue
+        elif (items := _aligned(rows)) is not None:
+            for term, meaning in items:
+                lines += [f"``{term}``", f"   {escape(meaning)}"]
+            lines.append("")
+        elif any(row.startswith(" ") or re.search(r"\S {2,}\S", row) for row in rows):
+            lines += [".. code-block:: none", "", *[f"   {row}" for row in rows], ""]
+        else:
+            lines += [*[escape(row) for row in rows], ""]
+        quoting = paragraph.endswith("::")
+    return lines
+
+
+def _paragraphs(doc: str) -> Iterator[str]:
+    for paragraph in re.split(r"\n\s*\n", doc.strip("\n")):
+        text, mark, example = paragraph.partition("\n>>>")
+        yield text.rstrip()
+        if mark:
+            yield f">>>{example}".rstrip()
+
+
+def _aligned(rows: list[str]) -> list[tuple[str, str]] | None:
+    """-> (name, meaning) pairs of a list whose meanings start in one column, else None."""
+    items: list[tuple[str, str]] = []
+    for row in rows:
+        found = re.match(r"(\S.*?) {2,}(\S.*)$", row)
+        if found:
+            items.append((found[1], found[2]))
+        elif items and row.startswith("  "):
+            items[-1] = (items[-1][0], f"{items[-1][1]} {row.strip()}")
+        else:
+            return None
+    return items
+
+
+# ---- the tour
+def tour() -> dict[str, str]:
+    """The function of the tour at each stage, by the name of the file that the page includes."""
+
+    def f(x: Any, w: Any) -> Any:
+        return fnp.sum(fnp.tanh(x @ w))
+
+    x, w = fnp.ones((64, 32)), fnp.ones((32, 16))
+    gradient = fgrad.grad(f, argnums=1)
+    gradient.__name__ = "f"
+    lowered = fgrad.jit(gradient).lower(x, w)
+    return {
+        "tour-program": str(fgrad.make_program(f)(x, w)),
+        "tour-gradient": str(fgrad.make_program(gradient, simplify=True)(x, w)),
+        "tour-kernels": lowered.as_text("kernels"),
+        "tour-llvm": _excerpt(lowered.as_text("llvm")),
+        "tour-commands": lowered.as_text("commands"),
+    }
+
+
+def _excerpt(module: str, limit: int = 28) -> str:
+    """The first lines of a kernel: of one that is no contraction's epilogue, where there is one."""
+    functions = [f"define {t}".partition("\n}")[0] + "\n}" for t in module.split("\ndefine ")[1:]]
+    kernels = [t for t in functions if re.match(r"define [^@]*@k\d+_row", t)] or functions
+    lines = kernels[0].rstrip().split("\n")
+    cut = [f"  ; and {len(lines) - limit} more lines"] if len(lines) > limit else []
+    return "\n".join([row[:118] for row in lines[:limit]] + cut)
+
+
+def write(folder: Path) -> None:
+    """Write every generated part that the pages include; unchanged files keep their date."""
+    folder.mkdir(exist_ok=True)
+    parts = {"settings.inc": settings_table()}
+    parts |= {f"reference-{page_of(name)}.inc": reference(name) for name in public_modules()}
+    parts |= {f"{name}.txt": text + "\n" for name, text in tour().items()}
+    for name, text in parts.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
