@@ -19,6 +19,7 @@ FGRAD_POISON=1  fresh and freed memory is filled with the byte 0xA5
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -83,9 +84,9 @@ class _CheckedList(list[int]):
         self.reuses = config.pool
         self._poisons = config.poison
 
-    def append(self, address: int) -> None:
+    def append(self, address: int, *, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         pool = self._pool()
-        if pool is None:
+        if pool is None or is_ending():  # then globals are gone, and soon the memory
             return
         self._waiting.append((pool.clock.issued() if pool.clock else 0, address))
         self.settle(pool)
