@@ -26,7 +26,7 @@ from fgrad.lower.kernel import (
 )
 from fgrad.lower.limits import Limits
 from fgrad.lower.partition import Cluster
-from fgrad.lower.turn import Turned, find_turned, turn_call
+from fgrad.lower.turn import Turned, find_turned, turn_call, what_to_turn
 from fgrad.lower.width import choose_width
 from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
@@ -212,13 +212,11 @@ class _Rows:
         for node in turned.nodes:
             index = self.index(node)
             leaf, address, _ = leaves(r, node, index, self._stop)[0][0]
-            body.append(
-                turn_call(
-                    r, node, index, address, self.loads[leaf], len(self.scratch), self.inner[lane],
-                    self.inner[other], sizes,
-                )
-            )  # fmt: skip
-            self.scratch.append(Scratch(node.dtype, sizes[0] * sizes[1]))
+            kept, at = what_to_turn(r, node, index, self._stop)
+            scratch = len(self.scratch)
+            lanes, others = self.inner[lane], self.inner[other]
+            body.append(turn_call(r, kept, at, address, self.loads[leaf], scratch, lanes, others, sizes))
+            self.scratch.append(Scratch(kept.dtype, sizes[0] * sizes[1]))
         inside: Sequence[Stmt] = [self._store(u) for u in self.stores]
         inside = self._loop_of(self.inner[lane], sizes[1], LoopKind.VEC, inside, 4)
         body += self._loop_of(self.inner[other], sizes[0], LoopKind.SEQ, inside)

@@ -16,6 +16,7 @@ from fgrad.lower.emit import I64
 from fgrad.lower.graph import ELEMENTS, leaves
 from fgrad.lower.index import AtomKind, Expr, Index, Ranges
 from fgrad.lower.kernel import Call, Keep, Loop, LoopKind
+from fgrad.lower.views import VIEWS, step
 from fgrad.uop.node import UOp
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def find_turned(
     lane = axes[vector][1][0][0]
     atoms = {e[1][0][0]: i for i, e in enumerate(axes) if e[1]}
     found: dict[UOp, int] = {}
+    places: dict[UOp, set[Expr]] = {}  # of every leaf, where it is read
+    for root in roots:
+        for leaf, address, _ in leaves(ranges, root, index(root), is_leaf)[0]:
+            places.setdefault(leaf, set()).add(address)
     stack = list(roots)
     seen: set[UOp] = set()
     while stack:
@@ -77,7 +82,8 @@ def find_turned(
         if coefficients.get(lane, 0) in (-1, 0, 1):
             continue
         along = [atoms[t] for t, c in coefficients.items() if c == 1 and t in atoms]
-        if along:
+        leaf = below[0][0]
+        if along and (_is_view_of(u, leaf) or len(places[leaf]) == 1):
             found[u] = along[0]
     if not found or len(set(found.values())) != 1:
         return None
@@ -86,6 +92,26 @@ def find_turned(
     if not tile_other or not tile_lanes:
         return None
     return Turned(tuple(found), other, tile_other, tile_lanes)
+
+
+def _is_view_of(u: UOp, leaf: UOp) -> bool:
+    """Whether only views lie between."""
+    while u is not leaf and u.op in VIEWS:
+        u = u.src[0]
+    return u is leaf
+
+
+def what_to_turn(ranges: Ranges, u: UOp, index: Index, is_leaf: Callable[[UOp], bool]) -> tuple[UOp, Index]:
+    """The node to keep: `u` itself if it is a view of memory, else the one leaf below it; and its index."""
+    start = u, index
+    pure = True
+    while not is_leaf(u):
+        if u.op in VIEWS:
+            u, index, _ = step(ranges, u, index)
+        else:
+            pure = False
+            u = next(s for s in u.src if leaves(ranges, s, index, is_leaf)[0])
+    return start if pure else (u, index)
 
 
 def _tile(n: int, width: int) -> int:

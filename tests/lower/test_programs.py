@@ -217,7 +217,8 @@ def test_transposed_operands_are_turned(shape: tuple[int, ...], dtype: DType) ->
 
     def f(x: UOp, y: UOp) -> list[UOp]:
         t = b.permute(x, back)
-        return [t, b.maximum(t, y), b.add(x, b.permute(y, back))]
+        u = b.permute(b.cast(x, dt.float32), back)
+        return [t, b.maximum(t, y), b.add(x, b.permute(y, back)), b.exp(b.mul(u, 0.1))]
 
     turned = (*shape[:-2], shape[-1], shape[-2])
     agree(
