@@ -94,8 +94,14 @@ class _System:
     def fwd(self, primals: list[UOp]) -> tuple[list[UOp], list[UOp]]:
         """(captured, right-hand side, solution) -> (solution, captured)."""
         captured = len(self.solve.params) - len(self.solve.outs)
-        n = len(self.solve.outs)
-        return primals[captured + n :], primals[:captured]
+        return self.called(primals), primals[:captured]  # called again: the value still moves
+
+    def called(self, sources: Sequence[UOp]) -> list[UOp]:
+        """The solution, the last of (captured, right-hand side, solution), as a CALL with this rule."""
+        params = [open_param(u.dtype, u.shape) for u in sources]
+        body = close(params, params[-len(self.solve.outs) :])
+        call = Call(body, "custom_vjp", "custom_linear_solve", self)
+        return gets(uop(Op.CALL, tuple(sources), call))
 
     def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
         """The cotangent of the right-hand side solves the transposed system."""
@@ -106,15 +112,12 @@ class _System:
 
 def solution_nodes(system: _System, captured: list[UOp], rhs: list[UOp]) -> list[UOp]:
     """The solution, whose derivative is that of A x = b: A dx = db - dA x."""
-    n = len(rhs)
     still = [still_node(u) for u in (*captured, *rhs)]
     x = system.solve.inline(still)
     now = system.product.inline([*captured, *[still_node(v) for v in x]])
     shifted = [build.sub(b, build.sub(a, still_node(a))) for b, a in zip(rhs, now, strict=True)]
     sources = [*captured, *shifted, *x]
-    params = [open_param(u.dtype, u.shape) for u in sources]
-    call = Call(close(params, params[-n:]), "custom_vjp", "custom_linear_solve", system)
-    return gets(uop(Op.CALL, tuple(sources), call))
+    return system.called(sources)
 
 
 @as_one_program("custom_linear_solve")

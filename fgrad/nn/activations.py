@@ -190,12 +190,17 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
 
 @public()
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """(x + sqrt(x^2 + b)) / 2."""
-    return _apply(
-        "squareplus",
-        lambda v: mul(add(v, build.sqrt(add(mul(v, v), cast_node(b, v.dtype)))), 0.5),
-        x,
-    )
+    """(x + sqrt(x^2 + b)) / 2, without cancellation below 0."""
+
+    def value(v: UOp) -> UOp:
+        width = cast_node(b, v.dtype)
+        root = build.sqrt(add(mul(v, v), width))
+        is_low = build.lt(v, 0)
+        gap = add(root, build.abs_(v))
+        below = div(mul(width, 0.5), where(is_low, gap, build.const_like(1, v)))
+        return where(is_low, below, mul(add(v, root), 0.5))
+
+    return _apply("squareplus", value, x)
 
 
 @public()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from fgrad.lax.derivatives import still_node
 from fgrad.numpy.common import axes_of, need, public
 from fgrad.trace.arraylike import Array
@@ -62,6 +64,11 @@ def _log_total(total: UOp, shift: UOp) -> UOp:
     return where(empty, build.const_like(-math.inf, total), add(log(safe), shift))
 
 
+def _largest_exponent(x: UOp) -> float:
+    """exp of it is finite, also when a few are added."""
+    return math.log(float(np.finfo(x.dtype.np).max)) - 4
+
+
 def _restored(x: UOp, like: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
     if not keepdims:
         return x
@@ -92,12 +99,19 @@ def logsumexp(
         shape = build.broadcast_shapes(*[n.shape for n in nodes])
         x, factor = [build.broadcast_to(n, shape) for n in nodes]
         # a factor of 0 takes its element out, whatever it is
-        x = build.where(build.eq(factor, 0), build.const_like(-math.inf, x), x)
-    x = _kept(x, where, -math.inf)
+        counted = build.where(build.eq(factor, 0), build.const_like(-math.inf, x), x)
+    else:
+        counted = x
+    x, counted = _kept(x, where, -math.inf), _kept(counted, where, -math.inf)
     axes = axes_of(axis, x.ndim, "logsumexp")
+    shift = _shift(build.cast(counted, dt.accumulator(x.dtype)), axes)
     wide = build.cast(x, dt.accumulator(x.dtype))
-    shift = _shift(wide, axes)
-    parts = exp(sub(wide, _along(shift, wide, axes)))
+    moved = sub(wide, _along(shift, wide, axes))
+    if factor is not None:
+        # it stays where its exponential is finite: the derivative in the factor asks for that
+        out = build.and_(build.eq(factor, 0), build.not_(build.lt(moved, _largest_exponent(moved))))
+        moved = build.where(out, build.const_like(-math.inf, moved), moved)
+    parts = exp(moved)
     if factor is not None:
         parts = mul(parts, build.broadcast_to(build.cast(factor, wide.dtype), parts.shape))
     total = build.reduce_(parts, axes)
