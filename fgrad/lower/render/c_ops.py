@@ -43,6 +43,8 @@ class Ops:
             case Op.LT | Op.LE | Op.EQ:
                 if xs[0] == xs[1] and not source.is_float:  # compilers warn of x == x
                     return "false" if u.op is Op.LT else "true"
+                if source is dt.bool_ and u.op is not Op.EQ:  # and of false < x
+                    return f"!{xs[0]} {'&&' if u.op is Op.LT else '||'} {xs[1]}"
                 return f"{xs[0]} {_SYMBOL[u.op]} {xs[1]}"
         return self.helpers.rounded(self.combine(u.op, source, xs), u.dtype)
 
