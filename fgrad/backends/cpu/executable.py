@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fgrad.backends.cpu import workers
@@ -20,6 +21,7 @@ from fgrad.hw.libc import as_function, ffi, words
 from fgrad.hw.link import Linked, link
 from fgrad.hw.pool import Lease
 from fgrad.lower.pipeline import Lowered
+from fgrad.uop.rewrite import is_shown
 
 if TYPE_CHECKING:
     from fgrad.backends.cpu.device import CpuDevice
@@ -119,6 +121,8 @@ class CpuExecutable:
         self._hidden: list[Entry] = []  # takes their place while the device is profiled
         self._home = self.tables
         device.note(self)
+        if is_shown("hw/commands", name):
+            print(f"== hw/commands of {name}\n{self.text('commands')}", file=sys.stderr)
         if self.code.level < UPGRADE_LEVEL and str(config.opt) == "auto":
             upgrade(self.code, self._swap)
 
@@ -145,8 +149,7 @@ class CpuExecutable:
         """Run the program, or queue it if it is long or others are queued; see `Executable`."""
         if len(argument_words) != self.arguments:
             raise DeviceError(
-                f"{self.name} takes {self.arguments} words for its parameters and outputs, "
-                f"got {len(argument_words)}"
+                f"{self.name} takes {self.arguments} words for its parameters and outputs, got {len(argument_words)}"
             )
         device = self.device
         entry = self._table()
@@ -194,6 +197,4 @@ class CpuExecutable:
             case "commands":
                 kernels = [f"       {kernel.name}" for kernel in self.lowered.kernels]
                 return "\n".join([listing([self.command]), *kernels])
-        raise ValueError(
-            f"there is no stage {stage!r} on the CPU; choose kernels, llvm, asm or commands"
-        )
+        raise ValueError(f"there is no stage {stage!r} on the CPU; choose kernels, llvm, asm or commands")

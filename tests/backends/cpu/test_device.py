@@ -541,8 +541,12 @@ def test_sync_mode_raises_in_the_call(device: CpuDevice, cells: list[int]) -> No
         make(device, FAIL, "bad").call([x, y])
 
 
-def test_the_commands_of_a_program_are_listed(device: CpuDevice) -> None:
-    program = make(device, PLUS_ONE, "f")
+def test_the_commands_of_a_program_are_listed(device: CpuDevice, capsys: pytest.CaptureFixture[str]) -> None:
+    with config.override(show="commands:f"):
+        make(device, PLUS_ONE, "g")
+        program = make(device, PLUS_ONE, "f")
+    shown = capsys.readouterr().err
+    assert shown == "== hw/commands of f\n  0  EXEC f arguments=(in0, out0)\n"
     assert program.text("commands") == "  0  EXEC f arguments=(in0, out0)"
     with pytest.raises(ValueError, match="there is no stage 'x'"):
         program.text("x")
