@@ -9,9 +9,9 @@ from fgrad.trace.interpret import TUPLES, marked, memo, split, transpose
 from fgrad.trace.maybe import Maybe, pick, present
 from fgrad.trace.products import addends, holds_product, is_outer
 from fgrad.trace.singular import Singular
-from fgrad.trace.strong import Cotangent, either, mask_of_source
+from fgrad.trace.strong import Cotangent, either, is_near, mask_of_source
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import const, where
+from fgrad.uop.build import const, is_const, where
 from fgrad.uop.node import UOp, open_param, toposort, uop
 from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Program, close
@@ -52,7 +52,7 @@ def pull_masked(
     """
     order = toposort(outs, _since(wrt))
     asks = Singular(singular)
-    masks = any(_asks_for_masks(u, linear, asks) for u in order)
+    masks = any(_asks_for_masks(u, linear, asks) or _multiplies(u, linear) for u in order)
     apart: dict[UOp, list[Cotangent]] = {}  # contributions, kept apart until the node is visited
     members: dict[UOp, dict[int, Cotangent]] = {}  # of tuple-valued nodes
 
@@ -94,7 +94,7 @@ def pull_masked(
             todo = [_total(contributions)]
         for v, m in todo:
             _check_linear(u, flags)
-            if m is not None and _multiplies_singular(u, linear, asks) and not is_outer(u):
+            if m is not None and _wants_mask(u, m, linear, asks):
                 j = 0 if flags[0] else 1
                 product = transpose[u.op](u, v, flags)[j]
                 give(u.src[j], where(m, product, const(0, product.dtype)), m)
@@ -121,6 +121,21 @@ def _multiplies_singular(u: UOp, linear: set[UOp], asks: Singular) -> bool:
         x, y = u.src
         return (x in linear or y in linear) and asks(y if x in linear else x)
     return u.op is Op.DIV and u.src[0] in linear and asks.divides(u.src[1])
+
+
+def _multiplies(u: UOp, linear: set[UOp]) -> bool:
+    """A product with something that may be NaN in spite of all, as it depends on inputs."""
+    if u.op is Op.MUL:
+        x, y = u.src
+        return (x in linear and not is_const(y)) or (y in linear and not is_const(x))
+    return u.op is Op.DIV and u.src[0] in linear and not is_const(u.src[1])
+
+
+def _wants_mask(u: UOp, m: UOp, linear: set[UOp], asks: Singular) -> bool:
+    """Whether the product `u` is taken only where the mask is true; contractions never are."""
+    if is_outer(u):
+        return False
+    return _multiplies_singular(u, linear, asks) or (_multiplies(u, linear) and is_near(m))
 
 
 def _asks_for_masks(u: UOp, linear: set[UOp], asks: Singular) -> bool:
@@ -173,6 +188,8 @@ def transpose_program(
     c, m = iter(cts), iter(masks)
     given = [(next(c), next(m) if k == MASKED else None) if k else None for k in kinds]
     got = pull_masked(outs, given, wrt, lin, pick(ps, singular))
+    if not needs_masks(program, linear, singular):  # then nobody who repeats it does
+        got = [None if g is None else (g[0], None) for g in got]
     parts = present(got)
     results = [*[v for v, _ in parts], *present([mask for _, mask in parts])]
     body = close((*pick(ps, linear, False), *cts, *masks), results)

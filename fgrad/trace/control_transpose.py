@@ -193,6 +193,7 @@ def _(u: UOp, cts: Cotangents, linear: list[bool]) -> Cotangents:
 
 transpose.refuse(
     Op.WHILE,
-    because="its number of steps is unknown, so the values of its steps have no place; "
-    "give max_steps (while_loop), or use scan or fori_loop with a fixed length",
+    because="reverse-mode differentiation of a while loop needs the values of all its steps, and "
+    "their number is unknown; give while_loop max_steps=, use scan or fori_loop with a fixed "
+    "length, or differentiate in forward mode (jvp, jacfwd)",
 )

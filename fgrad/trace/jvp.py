@@ -3,7 +3,8 @@
 A row receives the node and its operands' tangents, not all None, and returns the node's tangent.
 Rows of tuple-valued ops receive a list of tangents and return (new members, tangents of the
 members): a call then carries both. Conventions at kinks: max and min share ties evenly, but 0
-against a constant (relu); abs, hypot 0 at 0; x**0 has derivative 0; sqrt inf at 0.
+against a constant (relu); abs, hypot 0 at 0; x**0 has derivative 0; sqrt inf at 0, but 0 of a sum
+of squares. Functions that level off have an exact zero where a computed operand is infinite.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fgrad.trace import call, collective, control_jvp  # noqa: F401  rows of thi
 from fgrad.trace.interpret import jvp, jvp_program, push
 from fgrad.trace.maybe import Maybe, add_, instantiate, mul_, where_
 from fgrad.trace.products import addends
+from fgrad.trace.singular import can_be_infinite, is_sum_of_squares
 from fgrad.trace.special_derivatives import (
     extreme_tangent,
     product_tangent,
@@ -26,6 +28,7 @@ from fgrad.trace.special_derivatives import (
 from fgrad.trace.update import take_along, update_tangent
 from fgrad.uop.build import (
     add,
+    and_,
     complex_,
     const_like,
     cos,
@@ -39,6 +42,8 @@ from fgrad.uop.build import (
     lt,
     mul,
     neg,
+    not_,
+    or_,
     real,
     rsqrt,
     scalar_of,
@@ -93,12 +98,28 @@ def _(u: UOp, dx: UOp) -> Maybe:
     return where_(eq(x, 0), None, mul(dx, uop(Op.COPYSIGN, (const_like(1, x), x))))
 
 
-jvp(Op.SQRT)(lambda u, dx: mul(dx, div(0.5, u)))
-jvp(Op.RSQRT)(lambda u, dx: mul(dx, mul(div(u, u.src[0]), -0.5)))
+@jvp(Op.SQRT)
+def _(u: UOp, dx: UOp) -> Maybe:
+    """inf at 0, but of a sum of squares 0, as a norm."""
+    d = mul(dx, div(0.5, u))
+    return where_(eq(u, 0), None, d) if is_sum_of_squares(u.src[0]) else d
+
+
+def _settled(x: UOp, d: UOp, at: float = math.inf) -> Maybe:
+    """The tangent `d`, which is exactly 0 where `x` is infinite: nothing moves there any more.
+
+    at   inf: either infinity, -inf: only that one
+    """
+    if not x.dtype.is_float or not can_be_infinite(x):
+        return d
+    return where_(eq(uop(Op.ABS, (x,)) if at > 0 else x, at), None, d)
+
+
+jvp(Op.RSQRT)(lambda u, dx: _settled(u.src[0], mul(dx, mul(div(u, u.src[0]), -0.5))))
 jvp(Op.CBRT)(lambda u, dx: mul(dx, div(1 / 3, mul(u, u))))
-jvp(Op.EXP)(lambda u, dx: mul(dx, u))
-jvp(Op.EXP2)(lambda u, dx: mul(dx, mul(u, math.log(2))))
-jvp(Op.EXPM1)(lambda u, dx: mul(dx, add(u, 1)))
+jvp(Op.EXP)(lambda u, dx: _settled(u.src[0], mul(dx, u), -math.inf))
+jvp(Op.EXP2)(lambda u, dx: _settled(u.src[0], mul(dx, mul(u, math.log(2))), -math.inf))
+jvp(Op.EXPM1)(lambda u, dx: _settled(u.src[0], mul(dx, add(u, 1)), -math.inf))
 jvp(Op.LOG)(lambda u, dx: div(dx, u.src[0]))
 jvp(Op.LOG2)(lambda u, dx: div(dx, mul(u.src[0], math.log(2))))
 jvp(Op.LOG10)(lambda u, dx: div(dx, mul(u.src[0], math.log(10))))
@@ -108,10 +129,10 @@ jvp(Op.COS)(lambda u, dx: neg(mul(dx, sin(u.src[0]))))
 jvp(Op.TAN)(lambda u, dx: mul(dx, add(mul(u, u), 1)))
 jvp(Op.ASIN)(lambda u, dx: mul(dx, rsqrt(_one_minus_square(u.src[0]))))
 jvp(Op.ACOS)(lambda u, dx: neg(mul(dx, rsqrt(_one_minus_square(u.src[0])))))
-jvp(Op.ATAN)(lambda u, dx: div(dx, add(mul(u.src[0], u.src[0]), 1)))
+jvp(Op.ATAN)(lambda u, dx: _settled(u.src[0], div(dx, add(mul(u.src[0], u.src[0]), 1))))
 jvp(Op.SINH)(lambda u, dx: mul(dx, uop(Op.COSH, u.src)))
 jvp(Op.COSH)(lambda u, dx: mul(dx, uop(Op.SINH, u.src)))
-jvp(Op.TANH)(lambda u, dx: mul(dx, sub(1, mul(u, u))))
+jvp(Op.TANH)(lambda u, dx: _settled(u.src[0], mul(dx, sub(1, mul(u, u)))))
 jvp(Op.ASINH)(lambda u, dx: mul(dx, rsqrt(add(mul(u.src[0], u.src[0]), 1))))
 
 
@@ -123,7 +144,7 @@ def _(u: UOp, dx: UOp) -> UOp:
 
 
 jvp(Op.ATANH)(lambda u, dx: div(dx, _one_minus_square(u.src[0])))
-jvp(Op.SIGMOID)(lambda u, dx: mul(dx, mul(u, sub(1, u))))
+jvp(Op.SIGMOID)(lambda u, dx: _settled(u.src[0], mul(dx, mul(u, sub(1, u)))))
 
 
 def _gauss(x: UOp) -> UOp:
@@ -131,8 +152,8 @@ def _gauss(x: UOp) -> UOp:
     return mul(exp(neg(mul(x, x))), 2 / math.sqrt(math.pi))
 
 
-jvp(Op.ERF)(lambda u, dx: mul(dx, _gauss(u.src[0])))
-jvp(Op.ERFC)(lambda u, dx: neg(mul(dx, _gauss(u.src[0]))))
+jvp(Op.ERF)(lambda u, dx: _settled(u.src[0], mul(dx, _gauss(u.src[0]))))
+jvp(Op.ERFC)(lambda u, dx: _settled(u.src[0], neg(mul(dx, _gauss(u.src[0])))))
 jvp(Op.ERF_INV)(lambda u, dx: mul(dx, mul(exp(mul(u, u)), math.sqrt(math.pi) / 2)))
 jvp(Op.LGAMMA)(lambda u, dx: mul(dx, uop(Op.DIGAMMA, u.src)))
 jvp(Op.DIGAMMA)(lambda u, dx: mul(dx, trigamma(u.src[0])))
@@ -153,7 +174,10 @@ def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
 @jvp(Op.DIV)
 def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
     y = u.src[1]
-    return add_(None if dx is None else div(dx, y), None if dy is None else neg(mul(dy, div(u, y))))
+    return add_(
+        None if dx is None else div(dx, y),
+        None if dy is None else _settled(y, neg(mul(dy, div(u, y)))),
+    )
 
 
 jvp(Op.IDIV, *BITWISE, Op.SHL, Op.SHR, *COMPARE, Op.THREEFRY)(lambda u, *_: None)
@@ -182,36 +206,43 @@ def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
 
 @jvp(Op.POW)
 def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
-    """x**0 has derivative 0 in x, also at 0; 0**y has derivative 0 in y."""
+    """x**0 has derivative 0 in x, also at 0 and NaN; 0**y has derivative 0 in y."""
     x, y = u.src
     d: Maybe = None
     if dx is not None:
-        if is_const(y):
-            c = float(scalar_of(y))
-            slope = None if c == 0 else const_like(1, u) if c == 1 else mul(_power(x, c - 1), c)
+        if is_const(y) and scalar_of(y).imag == 0:
+            d = _power_tangent(x, float(scalar_of(y).real), dx)
         else:
-            flat = eq(y, 0)
+            flat = and_(eq(y, 0), not_(lt(0, uop(Op.ABS, (x,)))))
             slope = where(flat, 0, mul(y, uop(Op.POW, (x, where(flat, 1, sub(y, 1))))))
-        d = mul_(dx, slope)
+            d = mul_(dx, slope)
     if dy is not None:
         zero = eq(x, 0)
         d = add_(d, mul(dy, where(zero, 0, mul(u, uop(Op.LOG, (where(zero, 1, x),))))))
     return d
 
 
-def _power(x: UOp, c: float) -> UOp:
-    return x if c == 1 else uop(Op.POW, (x, const_like(c, x)))
+def _power_tangent(x: UOp, c: float, dx: UOp) -> Maybe:
+    """The tangent of x**c; of roots of sums of squares 0 at 0, as for sqrt."""
+    if c in (0, 1):
+        return dx if c else None
+    d = mul(dx, mul(x if c == 2 else uop(Op.POW, (x, const_like(c - 1, x))), c))
+    if 0.5 <= c < 1 and is_sum_of_squares(x):
+        return where_(eq(x, 0), None, d)
+    return _settled(x, d) if c < 0 else d
 
 
 @jvp(Op.ATAN2)
 def _(u: UOp, dy: Maybe, dx: Maybe) -> Maybe:
     """(x dy - y dx) / (x^2 + y^2), divided twice by the distance, which does not overflow.
 
-    0 at the origin.
+    0 at the origin, and where a computed operand is infinite.
     """
     y, x = u.src
     r = uop(Op.HYPOT, (x, y))
     origin = eq(r, 0)
+    if can_be_infinite(x) or can_be_infinite(y):
+        origin = or_(origin, eq(r, math.inf))
     safe = where(origin, 1, r)
     d = add_(
         None if dy is None else mul(dy, div(div(x, safe), safe)),

@@ -1,4 +1,4 @@
-"""Which values can be infinite or NaN although the program's inputs are finite.
+"""Which values can be infinite or NaN although the program's inputs are finite, and which are flat.
 
 Overflow of sums and products is left aside; signs are looked at, so that sqrt(v + eps), the
 denominator of a softmax and the exponential of a shifted logit count as finite.
@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from fgrad.uop.build import is_const, scalar_of
 from fgrad.uop.node import UOp
-from fgrad.uop.op import Op
+from fgrad.uop.op import ROUNDING, Op
 from fgrad.uop.program import Program
 
 # infinite or NaN for some finite operand
@@ -23,13 +23,14 @@ SINGULAR = frozenset((
 _PASSES = frozenset((
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.CAST,
     Op.NEG, Op.ABS, Op.ADD, Op.MUL, Op.REAL, Op.IMAG, Op.COMPLEX, Op.REDUCE, Op.PREFIX, Op.GATHER,
-    Op.AFTER, Op.COPY, Op.MAX, Op.MIN,
+    Op.AFTER, Op.COPY, Op.MAX, Op.MIN, Op.SIN, Op.COS, Op.ASINH, Op.HYPOT, *ROUNDING,
 ))  # fmt: skip
 _VIEWS = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.CAST, Op.AFTER, Op.COPY)
 _LOOK = 48  # nodes looked at before a factor counts as singular
 _DEEP = 16  # ops above a value whose sign is found
 UNKNOWN, NOT_NEGATIVE, POSITIVE = range(3)  # POSITIVE: by a margin that does not depend on data
 _signs: WeakKeyDictionary[UOp, int] = WeakKeyDictionary()
+_infinite: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
 
 
 class Singular:
@@ -68,6 +69,8 @@ class Singular:
                 stack.extend(q.src)
             elif q.op in _PASSES:
                 stack.extend([s for s in q.src if s.dtype is q.dtype or q.op is not Op.GATHER])
+            elif q.op is Op.WHERE:
+                stack.extend(q.src[1:])
             elif q.op is Op.GET and self._loop(q):
                 return True
         return False
@@ -82,6 +85,47 @@ class Singular:
             bodies = arg.branches
         inner = Singular()
         return any(inner(b.outs[q.arg]) for b in bodies)
+
+
+def can_be_infinite(x: UOp) -> bool:
+    """Whether `x` can be infinite or NaN for finite inputs."""
+    found = _infinite.get(x)
+    if found is None:
+        found = _infinite[x] = Singular()(x)
+    return found
+
+
+def is_sum_of_squares(x: UOp, deep: int = _DEEP) -> bool:
+    """Whether `x` is never negative, and does not move where it is 0.
+
+    So its square root has the derivative 0 there, as a norm.
+    """
+    x = _base(x)
+    if is_const(x):
+        return bool(scalar_of(x) == 0)
+    if deep == 0 or not x.dtype.is_float:
+        return False
+    if x.op is Op.MUL:
+        a, b = x.src
+        if a is b:
+            return True
+        flat = (is_sum_of_squares(a, deep - 1), is_sum_of_squares(b, deep - 1))
+        return all(flat) or (flat[0] and sign(b) is POSITIVE) or (flat[1] and sign(a) is POSITIVE)
+    if x.op is Op.POW:
+        return is_const(x.src[1]) and _is_even(float(scalar_of(x.src[1])))
+    if x.op is Op.DIV:
+        return is_sum_of_squares(x.src[0], deep - 1) and sign(x.src[1]) is POSITIVE
+    if x.op is Op.ADD:
+        return all(is_sum_of_squares(s, deep - 1) for s in x.src)
+    if x.op is Op.WHERE:
+        return all(is_sum_of_squares(s, deep - 1) for s in x.src[1:])
+    if x.op is Op.REDUCE:
+        return x.arg[0] in (Op.ADD, Op.MAX) and is_sum_of_squares(x.src[0], deep - 1)
+    return False
+
+
+def _is_even(c: float) -> bool:
+    return c >= 2 and c % 2 == 0
 
 
 def _is_tame(q: UOp) -> bool:

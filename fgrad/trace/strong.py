@@ -3,8 +3,9 @@
 A cotangent travels with a mask, "may be other than zero here", or None (anywhere). Its value is
 exactly 0 where the mask is false. Masks are born where values are selected, cut out, gathered or
 overwritten; they follow the cotangent through views and sums; and where a factor can be infinite or
-NaN though the program's inputs are finite, the product is taken only where the mask is true. Masks
-depend on primal values alone, so derivatives of gradients stay right.
+NaN though the program's inputs are finite, the product is taken only where the mask is true. So it
+is with any other factor, as inputs may be NaN, if the mask is at hand (`is_near`). Masks depend on
+primal values alone, so derivatives of gradients stay right.
 """
 
 from __future__ import annotations
@@ -33,7 +34,20 @@ Cotangent = tuple[UOp, Maybe]  # value, mask
 
 
 def either(a: Maybe, b: Maybe) -> Maybe:
-    return None if a is None or b is None else a if a is b else or_(a, b)
+    """a or b; the two sides of one choice are together everywhere."""
+    if a is None or b is None:
+        return None
+    if a is b:
+        return a
+    if _opposite(a, b):
+        return None
+    if a.op is Op.AND and b.op is Op.AND and a.src[0] is b.src[0] and _opposite(a.src[1], b.src[1]):
+        return a.src[0]
+    return or_(a, b)
+
+
+def _opposite(a: UOp, b: UOp) -> bool:
+    return (a.op is Op.NOT and a.src[0] is b) or (b.op is Op.NOT and b.src[0] is a)
 
 
 def both(a: Maybe, b: Maybe) -> Maybe:
@@ -110,3 +124,20 @@ def _any(m: UOp, axes: tuple[int, ...]) -> Maybe:
         left = tuple([n for i, n in enumerate(m.src[0].shape) if i not in axes])
         return pad(const(True, dt.bool_, left), widths) if any(map(any, widths)) else None
     return reduce_(m, axes, Op.OR)
+
+
+_NEAR = (Op.AND, Op.OR, Op.NOT, Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP)
+_LOOK = 32
+
+
+def is_near(m: UOp) -> bool:
+    """A mask that costs little: no reduction of masks, as after a contraction, is below it."""
+    stack, budget = [m], _LOOK
+    while stack:
+        q = stack.pop()
+        budget -= 1
+        if budget == 0 or (q.op is Op.REDUCE and q.arg[0] is Op.OR) or q.op is Op.UPDATE:
+            return False
+        if q.op in _NEAR:
+            stack.extend([s for s in q.src if s.dtype is dt.bool_])
+    return True

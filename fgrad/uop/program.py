@@ -49,7 +49,8 @@ def closure(params: Sequence[UOp], outs: Sequence[UOp]) -> tuple[list[UOp], Prog
     """-> (captured outer nodes, Program over (*captured, *params)).
 
     Captured are the maximal nodes that depend on none of `params` but on an outer PARAM or a BUFFER: what is invariant
-    is thereby computed outside. Walks only nodes as young as `params`.
+    is thereby computed outside. Of what is only repeated (EXPAND), the smaller value below is captured. Walks only nodes
+    as young as `params`.
     """
     own = set(params)
     captured: dict[UOp, None] = {}
@@ -63,11 +64,39 @@ def closure(params: Sequence[UOp], outs: Sequence[UOp]) -> tuple[list[UOp], Prog
     for o in outs:
         if o not in own and o.born >= 0:
             captured[o] = None
-    caps = list(captured)
+    stems = {c: _stem(c) for c in captured}
+    caps = list(dict.fromkeys(stems.values()))
     fresh = [open_param(c.dtype, c.shape, "captured") for c in caps]
     slots = tuple([slot_param(i, p.dtype, p.shape) for i, p in enumerate((*fresh, *params))])
     mapping = dict(zip((*caps, *params), slots, strict=True))
+    for c, stem in stems.items():
+        if c is not stem:
+            mapping[c] = _regrown(c, stem, mapping[stem])
     return caps, Program(slots, tuple(substitute(outs, mapping, since)))
+
+
+_THIN = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.NEG, Op.CAST)
+
+
+def _stem(u: UOp) -> UOp:
+    """What `u` is the repetition of, or itself."""
+    stem = q = u
+    while q.op in _THIN:
+        q = q.src[0]
+        if q.born >= 0 and q.size < stem.size:
+            stem = q
+    return stem
+
+
+def _regrown(u: UOp, stem: UOp, new: UOp) -> UOp:
+    """`u` above `new` in place of `stem`."""
+    above = []
+    while u is not stem:
+        above.append(u)
+        u = u.src[0]
+    for q in reversed(above):
+        new = q.like(new)
+    return new
 
 
 @dataclass(frozen=True, slots=True)

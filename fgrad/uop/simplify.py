@@ -1,6 +1,6 @@
 """simplify: one pass that replaces nodes by simpler ones of the same value.
 
-One equation a row (`simplify_views.py`, `simplify_values.py`). Linear in the number of nodes, and
+One equation a row (`simplify_views.py`, `simplify_values.py`, `simplify_updates.py`). Linear in the number of nodes, and
 also inside the Programs of SCAN, WHILE, COND and CALL, whose simplified form is remembered.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fgrad.uop import build as b
-from fgrad.uop import simplify_values, simplify_views
+from fgrad.uop import simplify_updates, simplify_values, simplify_views
 from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 from fgrad.uop.pattern import Make, Rewriter, Rows, value
 from fgrad.uop.program import Call, Cond, Program, Scan, While, gets
 
-rows = Rows(simplify_views.rows, simplify_values.rows)
+rows = Rows(simplify_views.rows, simplify_values.rows, simplify_updates.rows)
 
 
 def simplify(outs: Sequence[UOp]) -> list[UOp]:
