@@ -17,7 +17,7 @@ import numpy as np
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import lift, public
-from fgrad.numpy.subscripts import Entry, Int, New, Positions, Slice, parse
+from fgrad.numpy.subscripts import Entry, Gap, Int, New, Positions, Slice, parse
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -98,7 +98,7 @@ class Plan:
         axis = 0
         for place, e in enumerate(entries):
             n = self.old[axis] if axis < len(self.old) else 0
-            if isinstance(e, New):
+            if isinstance(e, New | Gap):
                 continue
             if isinstance(e, Slice):
                 if e.backwards:
@@ -137,7 +137,7 @@ class Plan:
         sizes = iter(shape)
         return [
             1 if isinstance(e, Positions) and e.of_scalar_bool else next(sizes)
-            for e in entries if not isinstance(e, New)
+            for e in entries if not isinstance(e, New | Gap)
         ]  # fmt: skip
 
     def _arrange(self, entries: Sequence[Entry], picks: list[tuple[int, int, UOp, UOp | None]]) -> None:
@@ -185,8 +185,8 @@ class Plan:
         out: list[int] = list(span) if picks and not together else []
         axis = 0
         for place, e in enumerate(entries):
-            if isinstance(e, New):
-                out.append(1)
+            if isinstance(e, New | Gap):
+                out.extend([1] if isinstance(e, New) else [])
                 continue
             if isinstance(e, Slice):
                 out.append(self.part[axis])

@@ -6,6 +6,7 @@ What remains is a hashable tuple of entries, one for each item, and the list of 
 they take in order:
 
     New()                 a new axis
+    Gap()                 an ellipsis for no axis
     Slice(start, size, step, backwards)   start None: the next operand, in bounds
     Int(at, known)        one position; `at` None: the next operand; `known`: in bounds and not
     negative
@@ -17,7 +18,6 @@ Outside a stage, starts and ints are operands, so that a loop over positions doe
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +28,19 @@ from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import is_arraylike
 
-__all__ = ["Int", "New", "Positions", "Slice", "parse"]
+__all__ = ["Gap", "Int", "New", "Positions", "Slice", "parse"]
 
 
 class New(NamedTuple):
     """A new axis of size 1."""
 
     kind: str = "new"
+
+
+class Gap(NamedTuple):
+    """An ellipsis that stands for no axis: it still parts the index arrays around it."""
+
+    kind: str = "gap"
 
 
 class Slice(NamedTuple):
@@ -60,7 +66,7 @@ class Positions(NamedTuple):
     of_scalar_bool: bool = False
 
 
-Entry = New | Slice | Int | Positions
+Entry = New | Gap | Slice | Int | Positions
 
 
 def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]:
@@ -214,13 +220,13 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
         )
     fill = [slice(None)] * (len(shape) - taken)
     where = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
-    items[where : where + 1] = fill
+    items[where : where + 1] = fill or items[where : where + 1]
     entries: list[Entry] = []
     operands: list[Any] = []
     axis = 0
     for i in items:
-        if i is None:
-            entries.append(New())
+        if i is None or i is Ellipsis:
+            entries.append(New() if i is None else Gap())
             continue
         if _is_bool(i):
             if (i.ndim if isinstance(i, Array) else np.ndim(i)) == 0:
@@ -242,8 +248,3 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
             entries.append(_array_entry(i, n, axis, checked, operands))
         axis += 1
     return tuple(entries), operands
-
-
-def indexed_axes(entries: Sequence[Entry]) -> int:
-    """How many axes of x the entries consume."""
-    return sum(not isinstance(e, New) and not (isinstance(e, Positions) and e.of_scalar_bool) for e in entries)

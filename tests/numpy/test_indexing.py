@@ -47,7 +47,7 @@ def indexed(draw: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 
 @given(indexed())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_reading_and_writing_agree_with_numpy(case: tuple[tuple[int, ...], tuple[Any, ...]]) -> None:
     shape, idx = case
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -66,7 +66,7 @@ def test_reading_and_writing_agree_with_numpy(case: tuple[tuple[int, ...], tuple
 
 
 @given(indexed())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_computed_indices_agree_with_numpy(case: tuple[tuple[int, ...], tuple[Any, ...]]) -> None:
     shape, idx = case
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -89,6 +89,18 @@ def test_computed_indices_agree_with_numpy(case: tuple[tuple[int, ...], tuple[An
     expected = x.copy()
     np.add.at(expected, idx, 1)
     np.testing.assert_array_equal(added, expected)
+
+
+def test_an_ellipsis_for_no_axis_parts_index_arrays(same: Callable[..., None]) -> None:
+    x = np.arange(6).reshape(2, 3, 1)
+    for idx in (
+        (slice(None), [0, 2], ..., [0, 0]),
+        (slice(None), [0, 2], [0, 0], ...),
+        (..., slice(None), 2, [0, 0]),
+    ):
+        same(fnp.array(x)[idx], x[idx])
+    with pytest.raises(ValueError, match="do not broadcast together"):
+        fnp.array(x)[[0, 1], [0, 1, 2]]
 
 
 def test_a_concrete_index_out_of_bounds_raises() -> None:
