@@ -38,7 +38,8 @@ def _parts(vector: Any, avals: tuple[Aval, ...]) -> list[Array]:
 
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """-> (all elements as one vector of the common dtype, a function that turns such a vector into the tree again).
+    """-> (all elements as one vector of the common dtype, a function that turns such a vector
+    into the tree again).
 
     >>> flat, back = ravel_pytree({"b": fnp.zeros(2), "w": fnp.ones((1, 2))})
     >>> flat
@@ -52,9 +53,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
         shape = lift(vector).shape
         if shape != (total,):
             raise note_user_line(
-                ShapeError(
-                    f"the tree has {total} elements, so its vector has shape {(total,)}, got {shape}"
-                )
+                ShapeError(f"the tree has {total} elements, so its vector has shape {(total,)}, got {shape}")
             )
         return tree.unflatten(treedef, _parts(vector, avals) if avals else [])
 

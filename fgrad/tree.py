@@ -1,4 +1,6 @@
-"""Functions over pytrees under short names: `fgrad.tree.map` is `fgrad.tree_util.tree_map`, and so on."""
+"""Functions over pytrees under short names: `fgrad.tree.map` is `fgrad.tree_util.tree_map`, and
+so on.
+"""
 
 from fgrad.tree_util import tree_all as all
 from fgrad.tree_util import tree_broadcast as broadcast
@@ -15,6 +17,6 @@ from fgrad.tree_util import tree_transpose as transpose
 from fgrad.tree_util import tree_unflatten as unflatten
 
 __all__ = [
-    "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",
-    "reduce_associative", "structure", "transpose", "unflatten",
+    "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path",
+    "reduce", "reduce_associative", "structure", "transpose", "unflatten",
 ]  # fmt: skip

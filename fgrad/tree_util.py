@@ -1,6 +1,7 @@
 """Pytrees: nested containers of arrays, and functions over them.
 
-Lists, tuples, named tuples, dictionaries (ordered by key) and registered classes are containers; None is an empty one;
+Lists, tuples, named tuples, dictionaries (ordered by key) and registered classes are containers;
+None is an empty one;
 everything else is a leaf.
 """
 
@@ -147,7 +148,8 @@ def tree_leaves_with_path(
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`, or go deeper.
+    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`,
+    or go deeper.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
     {'a': 3}
@@ -215,18 +217,14 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     return all(trees.structure(x, is_leaf).is_leaf() for x in iterable)
 
 
-def tree_transpose(
-    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef, pytree_to_transpose: Any
-) -> Any:
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef, pytree_to_transpose: Any) -> Any:
     """A tree of trees with inside and outside exchanged.
 
     >>> outer, inner = tree_structure([0, 0]), tree_structure({"a": 0})
     >>> tree_transpose(outer, inner, [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}
     """
-    inner = [
-        inner_treedef.flatten_up_to(t) for t in outer_treedef.flatten_up_to(pytree_to_transpose)
-    ]
+    inner = [inner_treedef.flatten_up_to(t) for t in outer_treedef.flatten_up_to(pytree_to_transpose)]
     if inner_treedef.num_leaves == 0:
         return inner_treedef.unflatten([])
     columns = [[row[i] for row in inner] for i in range(inner_treedef.num_leaves)]
@@ -272,7 +270,8 @@ def register_pytree_node(
     """Make `nodetype` a container.
 
     flatten_func            object -> (children, metadata); metadata is compared and hashed
-    unflatten_func          (metadata, children) -> object; the children may be any values, not only arrays
+    unflatten_func          (metadata, children) -> object; the children may be any values, not
+                            only arrays
     flatten_with_keys_func  object -> ([(key, child), ..], metadata), for paths
     """
     if flatten_with_keys_func is not None:
@@ -293,27 +292,31 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..], metadata)."""
+    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..],
+    metadata).
+    """
 
     def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
         pairs, metadata = flatten_with_keys(x)
         pairs = list(pairs)
         return [c for _, c in pairs], metadata, [k for k, _ in pairs]
 
-    optree.register_pytree_node(
-        nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE
-    )
+    optree.register_pytree_node(nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
 
 
 def register_pytree_node_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`."""
+    """Class decorator: the class has `tree_flatten(self)` and a classmethod
+    `tree_unflatten(metadata, children)`.
+    """
     named: Any = cls
     register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
     return cls
 
 
 def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`."""
+    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod
+    `tree_unflatten`.
+    """
     named: Any = cls
     register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
     return cls
@@ -327,7 +330,8 @@ def register_dataclass(
 ) -> Any:
     """Make a class with named fields a container; also a decorator.
 
-    data_fields   fields that are children; by default those not marked with field(metadata={"static": True})
+    data_fields   fields that are children; by default those not marked with
+                  field(metadata={"static": True})
     meta_fields   fields that are metadata: compared and hashed
     drop_fields   fields that are neither, and take their defaults
     """
@@ -342,9 +346,7 @@ def register_dataclass(
         raise ArgumentError("register_dataclass needs both data_fields and meta_fields, or neither")
     if data_fields is None or meta_fields is None:
         if not dataclasses.is_dataclass(nodetype):
-            raise ArgumentError(
-                "register_dataclass of a class that is no dataclass needs data_fields and meta_fields"
-            )
+            raise ArgumentError("register_dataclass of a class that is no dataclass needs data_fields and meta_fields")
         fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
@@ -353,7 +355,8 @@ def register_dataclass(
         named = {*data_fields, *meta_fields, *drop_fields}
         if known != named & known or not {*data_fields, *meta_fields} <= known:
             raise ArgumentError(
-                f"register_dataclass of {nodetype.__name__}: its fields are {sorted(known)}, but data_fields, meta_fields "
+                f"register_dataclass of {nodetype.__name__}: its fields are {sorted(known)}, "
+                f"but data_fields, meta_fields "
                 f"and drop_fields name {sorted(named)}"
             )
     data, meta = tuple(data_fields), tuple(meta_fields)
@@ -366,9 +369,7 @@ def register_dataclass(
         values = dict(zip(data, children, strict=True))
         return nodetype(**values, **dict(zip(meta, metadata, strict=True)))
 
-    optree.register_pytree_node(
-        nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE
-    )
+    optree.register_pytree_node(nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
     return nodetype
 
 
@@ -391,10 +392,11 @@ optree.register_pytree_node(
 )
 
 __all__ = [
-    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef", "SequenceKey", "all_leaves",
-    "flatten_one_level", "keystr", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
-    "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static", "tree_all", "tree_broadcast",
-    "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path",
-    "tree_reduce", "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children",
-    "treedef_is_leaf", "treedef_tuple",
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
+    "SequenceKey", "all_leaves", "flatten_one_level", "keystr", "register_dataclass", "register_pytree_node",
+    "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
+    "register_static", "tree_all", "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
+    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_reduce_associative",
+    "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children", "treedef_is_leaf",
+    "treedef_tuple",
 ]  # fmt: skip

@@ -36,28 +36,26 @@ def cond(
     *operands: Any,
     operand: Any = _NOTHING,
 ) -> Any:
-    """true_fun(*operands) if `pred`, else false_fun(*operands); only the chosen one runs (under vmap: both).
+    """true_fun(*operands) if `pred`, else false_fun(*operands); only the chosen one runs (under
+    vmap: both).
 
     pred   a scalar; numbers count as true unless they are 0
 
-    Both functions return the same structure, shapes and dtypes; ArgumentError says where they do not.
+    Both functions return the same structure, shapes and dtypes; ArgumentError says where they do
+    not.
 
     >>> cond(True, lambda x: x + 1, lambda x: x - 1, 3)
     Array(4, dtype=int64, weak_type=True)
     """
     if not (callable(true_fun) and callable(false_fun)):
         raise note_user_line(
-            ArgumentError(
-                "cond needs two functions after the predicate: cond(pred, true_fun, false_fun, *operands)"
-            )
+            ArgumentError("cond needs two functions after the predicate: cond(pred, true_fun, false_fun, *operands)")
         )
     given = operands if operand is _NOTHING else (*operands, operand)
     shape = lift(pred).shape
     if shape != ():
         raise note_user_line(
-            ShapeError(
-                f"cond needs a scalar predicate, got shape {shape}; use where for a choice for each element"
-            )
+            ShapeError(f"cond needs a scalar predicate, got shape {shape}; use where for a choice for each element")
         )
     return _branch("cond", _truth(pred), (false_fun, true_fun), given)
 
@@ -83,9 +81,7 @@ def switch(
     """
     branches = tuple(branches)
     if not branches or not all(callable(b) for b in branches):
-        raise note_user_line(
-            ArgumentError("switch needs at least one branch, and every branch a function")
-        )
+        raise note_user_line(ArgumentError("switch needs at least one branch, and every branch a function"))
     aval = lift(index).aval
     if aval.shape != () or not aval.dtype.is_int:
         kind = DtypeError if aval.shape == () else ShapeError
@@ -105,9 +101,7 @@ def _index(index: ArrayLike) -> Tracer:
 
 
 @as_one_program("cond")
-def _branch(
-    what: str, index: Any, branches: tuple[Callable[..., Any], ...], operands: tuple[Any, ...]
-) -> Any:
+def _branch(what: str, index: Any, branches: tuple[Callable[..., Any], ...], operands: tuple[Any, ...]) -> Any:
     leaves, _ = tree.flatten(operands)
     args = [operand(x) for x in leaves]
     in_tree = tree.structure((operands, {}))
@@ -121,9 +115,7 @@ def _branch(
             own = Function(side, outs)
             entries = [own.entry(r) for r in written]
             finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
-            functions.append(
-                ([*[own.entry(r) for r in read], *side.params, *entries], [*outs, *finals])
-            )
+            functions.append(([*[own.entry(r) for r in read], *side.params, *entries], [*outs, *finals]))
         captured, programs = close_together(functions, what)
         sources = [
             *captured,
@@ -141,13 +133,16 @@ def _branch(
 def _agreed(
     what: str, branches: Sequence[Callable[..., Any]], sides: Sequence[Traced]
 ) -> tuple[list[list[UOp]], list[bool]]:
-    """The results of all branches in common dtypes (weak ones give way); raises ArgumentError where shapes or dtypes differ."""
+    """The results of all branches in common dtypes (weak ones give way); raises ArgumentError
+    where shapes or dtypes differ.
+    """
     first = sides[0]
     for b, side in zip(branches, sides, strict=True):
         if side.out_tree != first.out_tree:
             raise note_user_line(
                 ArgumentError(
-                    f"{what}: the branches must return the same structure, but {function_name(branches[0])} returned "
+                    f"{what}: the branches must return the same structure, but "
+                    f"{function_name(branches[0])} returned "
                     f"{first.out_tree} and {function_name(b)} returned {side.out_tree}"
                 )
             )
@@ -156,9 +151,7 @@ def _agreed(
     for i in range(len(first.outs)):
         kinds = [(s.outs[i].dtype, s.weak[i]) for s in sides]
         strong = [k for k in kinds if not k[1]]
-        dtype, is_weak = (
-            dt.promote(*kinds) if len({k[0] for k in strong}) <= 1 else (kinds[0][0], False)
-        )
+        dtype, is_weak = dt.promote(*kinds) if len({k[0] for k in strong}) <= 1 else (kinds[0][0], False)
         if strong and any(k[0] is not dtype for k in strong):
             dtype = strong[0][0]
         weak.append(is_weak and not strong)

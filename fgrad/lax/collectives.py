@@ -1,6 +1,7 @@
 """Collectives: what the members of a named axis (`vmap(f, axis_name="i")`) say to each other.
 
-All take pytrees; `axis_name` is the name of an open axis, or a tuple of names, which are combined one after the other.
+All take pytrees; `axis_name` is the name of an open axis, or a tuple of names, which are combined
+one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ AxisName = Any
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds the name."""
+    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds
+    the name.
+    """
     if isinstance(axis_name, tuple):
         n = 1
         for name in axis_name:
@@ -30,9 +33,7 @@ def axis_size(axis_name: AxisName) -> int:
     size = named_axis_size(axis_name)
     if size is None:
         raise note_user_line(
-            VmapAxisError(
-                f"no axis is called {axis_name!r} here; name it with vmap(f, axis_name={axis_name!r})"
-            )
+            VmapAxisError(f"no axis is called {axis_name!r} here; name it with vmap(f, axis_name={axis_name!r})")
         )
     return size
 
@@ -46,9 +47,7 @@ def _names(axis_name: AxisName) -> tuple[Any, ...]:
 
 def _no_groups(groups: Any, name: str) -> None:
     if groups is not None:
-        raise NotImplementedError(
-            f"{name} with axis_index_groups; use two named axes (two vmaps) instead"
-        )
+        raise NotImplementedError(f"{name} with axis_index_groups; use two named axes (two vmaps) instead")
 
 
 def _combine(kind: str, x: Any, axis_name: AxisName) -> Any:
@@ -69,7 +68,9 @@ def _combine(kind: str, x: Any, axis_name: AxisName) -> Any:
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The sum over all members; every member gets it. Of a Python number: the number times the size, at once."""
+    """The sum over all members; every member gets it. Of a Python number: the number times the
+    size, at once.
+    """
     _no_groups(axis_index_groups, "psum")
     if is_scalar(x):
         return x * axis_size(axis_name)
@@ -95,7 +96,9 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
 
 def axis_index(axis_name: AxisName) -> Array:
-    """The number of the member along the named axis; along several, counted row by row. An int64 scalar."""
+    """The number of the member along the named axis; along several, counted row by row. An int64
+    scalar.
+    """
     out: UOp | None = None
     for name in _names(axis_name):
         here = collective.axis_index(name)
@@ -112,7 +115,9 @@ def all_gather(
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
-    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing one)."""
+    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing
+    one).
+    """
     _no_groups(axis_index_groups, "all_gather")
     names = _names(axis_name)
 
@@ -152,9 +157,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """Member i gets the value of member perm[i]."""
     if sorted(perm) != list(range(axis_size(axis_name))):
-        raise note_user_line(
-            VmapAxisError(f"pshuffle needs a permutation of the members, got {list(perm)}")
-        )
+        raise note_user_line(VmapAxisError(f"pshuffle needs a permutation of the members, got {list(perm)}"))
     return ppermute(x, axis_name, [(int(source), i) for i, source in enumerate(perm)])
 
 
@@ -181,15 +184,11 @@ def all_to_all(
         at, to = split_axis % node.ndim, concat_axis % node.ndim
         if node.shape[at] % n or (not tiled and node.shape[at] != n):
             raise note_user_line(
-                VmapAxisError(
-                    f"all_to_all over {n} members cannot split axis {at} of shape {node.shape}"
-                )
+                VmapAxisError(f"all_to_all over {n} members cannot split axis {at} of shape {node.shape}")
             )
         if not tiled:
             return Tracer(_moved(collective.all_to_all(node, name, at), at, to), t.weak)
-        node = build.reshape(
-            node, (*node.shape[:at], n, node.shape[at] // n, *node.shape[at + 1 :])
-        )
+        node = build.reshape(node, (*node.shape[:at], n, node.shape[at] // n, *node.shape[at + 1 :]))
         got = collective.all_to_all(node, name, at)
         got = _moved(got, at, to)  # [.., n, m at `to`, ..]
         merged = got.shape[to] * got.shape[to + 1]
@@ -229,21 +228,17 @@ def psum_scatter(
         size = total.shape[at] // n
         if total.shape[at] % n or (not tiled and size != 1):
             raise note_user_line(
-                VmapAxisError(
-                    f"psum_scatter over {n} members cannot split axis {at} of shape {t.shape}"
-                )
+                VmapAxisError(f"psum_scatter over {n} members cannot split axis {at} of shape {t.shape}")
             )
         box: list[tuple[int | None, int, int]] = [(0, m, 1) for m in total.shape]
         box[at] = (None, size, 1)
         part = build.shrink(total, box, [build.mul(collective.axis_index(name), size)])
-        return Tracer(
-            part if tiled else build.reshape(part, total.shape[:at] + total.shape[at + 1 :]), t.weak
-        )
+        return Tracer(part if tiled else build.reshape(part, total.shape[:at] + total.shape[at + 1 :]), t.weak)
 
     return tree.map_(leaf, x)
 
 
 __all__ = [
-    "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum",
-    "psum_scatter", "pswapaxes",
+    "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
+    "psum", "psum_scatter", "pswapaxes",
 ]  # fmt: skip

@@ -16,9 +16,7 @@ from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, to_dtype
 from fgrad.uop.node import UOp
 
-DotDimensionNumbers = tuple[
-    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
-]
+DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 class Precision(Enum):
@@ -31,25 +29,21 @@ class Precision(Enum):
 
 def operand_dtype(dtype: DType, preferred: DType | None) -> DType:
     """The dtype that products and sums are made in: that of the result, small floats in float32."""
-    return dt.accumulator(
-        dtype if preferred is None else dt.promote((dtype, False), (preferred, False))[0]
-    )
+    return dt.accumulator(dtype if preferred is None else dt.promote((dtype, False), (preferred, False))[0])
 
 
 def _axes(axes: Sequence[int], x: UOp, side: str) -> list[int]:
     out = [operator.index(a) for a in axes]
     if any(not -x.ndim <= a < x.ndim for a in out):
-        raise note_user_line(
-            ShapeError(f"dot_general: axes {tuple(out)} do not exist in {side} of shape {x.shape}")
-        )
+        raise note_user_line(ShapeError(f"dot_general: axes {tuple(out)} do not exist in {side} of shape {x.shape}"))
     out = [a % x.ndim for a in out]
     return out
 
 
-def contract(
-    x: UOp, y: UOp, sums: tuple[list[int], list[int]], batch: tuple[list[int], list[int]]
-) -> UOp:
-    """[batch.., rows of x.., columns of y..]: the sum over `sums` of products, side by side along `batch`."""
+def contract(x: UOp, y: UOp, sums: tuple[list[int], list[int]], batch: tuple[list[int], list[int]]) -> UOp:
+    """[batch.., rows of x.., columns of y..]: the sum over `sums` of products, side by side along
+    `batch`.
+    """
     (xs, ys), (xb, yb) = sums, batch
     rows = [i for i in range(x.ndim) if i not in xs and i not in xb]
     columns = [i for i in range(y.ndim) if i not in ys and i not in yb]
@@ -74,7 +68,8 @@ def dot_general(
     """Contraction of any axes: [batch.., free axes of lhs.., free axes of rhs..].
 
     dimension_numbers        ((summed axes of lhs, of rhs), (batch axes of lhs, of rhs))
-    preferred_element_type   dtype of the result and of the sums; half types are always summed in float32
+    preferred_element_type   dtype of the result and of the sums; half types are always summed in
+                             float32
 
     >>> dot_general(fnp.ones((2, 3)), fnp.ones((3, 4)), (((1,), (0,)), ((), ()))).shape
     (2, 4)
@@ -85,19 +80,19 @@ def dot_general(
     except (TypeError, ValueError):
         raise note_user_line(
             ArgumentError(
-                "dot_general needs dimension_numbers ((lhs summed, rhs summed), (lhs batch, rhs batch)), "
+                "dot_general needs dimension_numbers ((lhs summed, rhs summed), (lhs batch, rhs "
+                "batch)), "
                 f"got {dimension_numbers!r}"
             )
         ) from None
     sums = _axes(xs, x, "lhs"), _axes(ys, y, "rhs")
     batch = _axes(xb, x, "lhs"), _axes(yb, y, "rhs")
     for what, (left, right) in (("summed", sums), ("batch", batch)):
-        if len(left) != len(right) or any(
-            x.shape[a] != y.shape[b] for a, b in zip(left, right, strict=True)
-        ):
+        if len(left) != len(right) or any(x.shape[a] != y.shape[b] for a, b in zip(left, right, strict=True)):
             raise note_user_line(
                 ShapeError(
-                    f"dot_general: the {what} axes {tuple(left)} of lhs {x.shape} and {tuple(right)} of rhs {y.shape} "
+                    f"dot_general: the {what} axes {tuple(left)} of lhs {x.shape} and "
+                    f"{tuple(right)} of rhs {y.shape} "
                     "must have the same sizes"
                 )
             )
@@ -106,9 +101,7 @@ def dot_general(
         ([*sums[1], *batch[1]], y.ndim, "rhs"),
     ):
         if len(set(left)) != len(left):
-            raise note_user_line(
-                ShapeError(f"dot_general: an axis of {side} (of {n} axes) is named twice: {left}")
-            )
+            raise note_user_line(ShapeError(f"dot_general: an axis of {side} (of {n} axes) is named twice: {left}"))
     preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
     inner = operand_dtype(dtype, preferred)
     out = contract(build.cast(x, inner), build.cast(y, inner), sums, batch)
@@ -129,9 +122,7 @@ def dot(
         (x, y), _, _ = promoted(lhs, rhs)
         if x.ndim not in (1, 2) or y.ndim not in (1, 2):
             raise note_user_line(
-                ShapeError(
-                    f"dot takes vectors and matrices, got {x.shape} and {y.shape}; use dot_general or matmul"
-                )
+                ShapeError(f"dot takes vectors and matrices, got {x.shape} and {y.shape}; use dot_general or matmul")
             )
         dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
@@ -142,9 +133,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     (x, y), _, _ = promoted(lhs, rhs)
     if x.ndim != y.ndim or x.ndim < 2:
         raise note_user_line(
-            ShapeError(
-                f"batch_matmul needs matrices with the same leading axes, got {x.shape}, {y.shape}"
-            )
+            ShapeError(f"batch_matmul needs matrices with the same leading axes, got {x.shape}, {y.shape}")
         )
     lead = tuple(range(x.ndim - 2))
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (lead, lead)), precision)

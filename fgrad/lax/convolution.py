@@ -1,6 +1,7 @@
 """Convolution: windows of the input, multiplied with the kernel and summed.
 
-The sum runs over one index space [batch, group, output feature, output position.., input feature, kernel position..], so it
+The sum runs over one index space [batch, group, output feature, output position.., input feature,
+kernel position..], so it
 is a contraction like any other, and so are its derivatives.
 """
 
@@ -23,7 +24,9 @@ from fgrad.uop.node import UOp
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the axes stand: (batch, feature, spatial..) of lhs and out, (output feature, input feature, spatial..) of rhs."""
+    """Where the axes stand: (batch, feature, spatial..) of lhs and out, (output feature, input
+    feature, spatial..) of rhs.
+    """
 
     lhs_spec: Sequence[int]
     rhs_spec: Sequence[int]
@@ -44,13 +47,13 @@ def _spec(letters: str, first: str, ndim: int) -> tuple[int, ...]:
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """`dimension_numbers` worked out: None is (NCHW, OIHW, NCHW); or three strings such as ("NHWC", "HWIO", "NHWC")."""
+    """`dimension_numbers` worked out: None is (NCHW, OIHW, NCHW); or three strings such as
+    ("NHWC", "HWIO", "NHWC").
+    """
     ndim = len(lhs_shape)
     if len(rhs_shape) != ndim:
         raise note_user_line(
-            ShapeError(
-                f"convolution needs lhs and rhs of as many axes, got {tuple(lhs_shape)} and {tuple(rhs_shape)}"
-            )
+            ShapeError(f"convolution needs lhs and rhs of as many axes, got {tuple(lhs_shape)} and {tuple(rhs_shape)}")
         )
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
@@ -58,11 +61,7 @@ def conv_dimension_numbers(
         plain = tuple(range(ndim))
         return ConvDimensionNumbers(plain, plain, plain)
     if len(dimension_numbers) != 3:
-        raise note_user_line(
-            ArgumentError(
-                f"dimension_numbers needs three specifications, got {dimension_numbers!r}"
-            )
-        )
+        raise note_user_line(ArgumentError(f"dimension_numbers needs three specifications, got {dimension_numbers!r}"))
     lhs, rhs, out = dimension_numbers
     if not isinstance(lhs, str):
         return ConvDimensionNumbers(tuple(lhs), tuple(rhs), tuple(out))
@@ -72,9 +71,7 @@ def conv_dimension_numbers(
     def aligned(letters: str, spec: tuple[int, ...]) -> tuple[int, ...]:
         if sorted(c for c in letters if c not in "NCOI") != sorted(order):
             raise note_user_line(
-                ArgumentError(
-                    f"dimension_numbers {dimension_numbers!r} must name the same spatial axes three times"
-                )
+                ArgumentError(f"dimension_numbers {dimension_numbers!r} must name the same spatial axes three times")
             )
         return (*spec[:2], *[letters.index(c) for c in order])
 
@@ -84,9 +81,7 @@ def conv_dimension_numbers(
 def _positive(values: Any, n: int, what: str) -> tuple[int, ...]:
     out = (1,) * n if values is None else tuple([int(v) for v in values])
     if len(out) != n or any(v < 1 for v in out):
-        raise note_user_line(
-            ArgumentError(f"convolution needs {n} {what} of at least 1, got {values!r}")
-        )
+        raise note_user_line(ArgumentError(f"convolution needs {n} {what} of at least 1, got {values!r}"))
     return out
 
 
@@ -148,11 +143,14 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: None = None,
 ) -> Array:
-    """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial axes.
+    """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial
+    axes.
 
     lhs                 input, by default [batch, feature, spatial..]
-    rhs                 kernel, by default [output feature, input feature / feature_group_count, spatial..]
-    padding             "SAME", "SAME_LOWER", "VALID", or one (low, high) for each spatial axis, negative ones cut
+    rhs                 kernel, by default [output feature, input feature / feature_group_count,
+                        spatial..]
+    padding             "SAME", "SAME_LOWER", "VALID", or one (low, high) for each spatial axis,
+                        negative ones cut
     lhs_dilation        places between input elements (a stride of the transposed convolution)
     rhs_dilation        places between kernel elements
 
@@ -184,30 +182,31 @@ def conv_general_dilated(
     back = [0] * out.ndim
     for i, a in enumerate(numbers.out_spec):
         back[a] = i
-    return Tracer(
-        build.permute(build.cast(out, preferred or dtype), back), weak and preferred is None
-    )
+    return Tracer(build.permute(build.cast(out, preferred or dtype), back), weak and preferred is None)
 
 
 def _check_features(x: tuple[int, ...], w: tuple[int, ...], groups: int, batch_groups: int) -> None:
     if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
         raise note_user_line(
             ArgumentError(
-                "convolution needs feature_group_count and batch_group_count of at least 1, one of them exactly 1, got "
+                "convolution needs feature_group_count and batch_group_count of at least 1, one "
+                "of them exactly 1, got "
                 f"{groups} and {batch_groups}"
             )
         )
     if x[1] != w[1] * groups:
         raise note_user_line(
             ShapeError(
-                f"convolution: the input has {x[1]} features, the kernel takes {w[1]} in each of {groups} groups; check "
+                f"convolution: the input has {x[1]} features, the kernel takes {w[1]} in each "
+                f"of {groups} groups; check "
                 "dimension_numbers"
             )
         )
     if w[0] % groups or w[0] % batch_groups or x[0] % batch_groups:
         raise note_user_line(
             ShapeError(
-                f"convolution: {w[0]} output features (batch {x[0]}) cannot be divided into {max(groups, batch_groups)} groups"
+                f"convolution: {w[0]} output features (batch {x[0]}) cannot be divided into "
+                f"{max(groups, batch_groups)} groups"
             )
         )
 
@@ -257,9 +256,7 @@ def _transposed_pads(span: int, stride: int, padding: Any) -> tuple[int, int]:
         total = span + stride - 2 + max(span - stride, 0)
         low = span - 1
     else:
-        raise note_user_line(
-            ArgumentError(f'padding is "SAME", "VALID" or pairs of ints, got {padding!r}')
-        )
+        raise note_user_line(ArgumentError(f'padding is "SAME", "VALID" or pairs of ints, got {padding!r}'))
     return low, total - low
 
 
@@ -276,17 +273,17 @@ def conv_transpose(
 ) -> Array:
     """The transposed convolution ("deconvolution"): `strides` spread the input apart.
 
-    padding            "SAME" gives size * stride, "VALID" the full size, or explicit pairs for the dilated input
+    padding            "SAME" gives size * stride, "VALID" the full size, or explicit pairs for
+                       the dilated input
     dimension_numbers  default NHWC, HWIO, NHWC (and alike for 1 and 3 spatial axes)
-    transpose_kernel   flip the kernel and exchange its feature axes: then this is the gradient of a convolution
+    transpose_kernel   flip the kernel and exchange its feature axes: then this is the gradient of
+                       a convolution
     """
     (x, w), _, _ = promoted(lhs, rhs)
     if dimension_numbers is None:
         spatial = {3: "H", 4: "HW", 5: "HWD"}.get(x.ndim)
         if spatial is None:
-            raise note_user_line(
-                ShapeError(f"conv_transpose of {x.ndim} axes needs dimension_numbers")
-            )
+            raise note_user_line(ShapeError(f"conv_transpose of {x.ndim} axes needs dimension_numbers"))
         dimension_numbers = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     sizes = [w.shape[a] for a in numbers.rhs_spec[2:]]
@@ -335,7 +332,9 @@ def conv_general_dilated_patches(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Array:
-    """The windows that a convolution sees: its features are (input feature, kernel position..), flattened."""
+    """The windows that a convolution sees: its features are (input feature, kernel position..),
+    flattened.
+    """
     (x,), _, weak = promoted(lhs)
     fake = (1, 1, *filter_shape)
     if dimension_numbers is None or isinstance(dimension_numbers, ConvDimensionNumbers):
@@ -369,6 +368,6 @@ def conv_general_dilated_patches(
 
 
 __all__ = [
-    "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
-    "conv_transpose", "conv_with_general_padding",
+    "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding",
 ]  # fmt: skip

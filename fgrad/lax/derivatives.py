@@ -24,9 +24,7 @@ from fgrad.uop.program import Call, Program, close, gets
 class _Constant:
     """The rule of a value that does not move."""
 
-    def jvp(
-        self, primals: Sequence[UOp], tangents: Sequence[Maybe]
-    ) -> tuple[list[UOp], list[Maybe]]:
+    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
         """The same values, with exact zeros as tangents."""
         # still apart from the moving value: x * stop_gradient(x) is no square
         return [still_node(x) for x in primals], [None] * len(primals)
@@ -97,7 +95,9 @@ class _System:
         return self.called(primals), primals[:captured]  # called again: the value still moves
 
     def called(self, sources: Sequence[UOp]) -> list[UOp]:
-        """The solution, the last of (captured, right-hand side, solution), as a CALL with this rule."""
+        """The solution, the last of (captured, right-hand side, solution), as a CALL with this
+        rule.
+        """
         params = [open_param(u.dtype, u.shape) for u in sources]
         body = close(params, params[-len(self.solve.outs) :])
         call = Call(body, "custom_vjp", "custom_linear_solve", self)
@@ -138,9 +138,7 @@ def custom_linear_solve(
     Differentiable in reverse mode, to any order.
     """
     if has_aux:
-        raise NotImplementedError(
-            "custom_linear_solve with has_aux; return the auxiliary output from a separate call"
-        )
+        raise NotImplementedError("custom_linear_solve with has_aux; return the auxiliary output from a separate call")
     back = solve if symmetric else transpose_solve
     leaves, spec = tree.flatten(b)
     rhs = [lift(x) for x in leaves]
@@ -151,9 +149,7 @@ def custom_linear_solve(
         traced = trace(f, in_tree, avals, Stage("custom_linear_solve"))
         if traced.out_tree != spec:
             raise note_user_line(
-                ArgumentError(
-                    f"custom_linear_solve: a vector is {spec}, but a function returned {traced.out_tree}"
-                )
+                ArgumentError(f"custom_linear_solve: a vector is {spec}, but a function returned {traced.out_tree}")
             )
         return traced.params, traced.outs
 
@@ -164,9 +160,7 @@ def custom_linear_solve(
     if back is not None:
         functions += [staged(lambda v: back(transposed, v)), staged(transposed)]
     captured, programs = close_together(functions, "custom_linear_solve")
-    system = _System(
-        programs[0], programs[1], *(programs[2:] if back is not None else (None, None))
-    )
+    system = _System(programs[0], programs[1], *(programs[2:] if back is not None else (None, None)))
     x = solution_nodes(system, captured, [t.node for t in rhs])
     return tree.unflatten(spec, [Tracer(v, t.weak) for v, t in zip(x, rhs, strict=True)])
 
@@ -183,16 +177,16 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """x with f(x) = 0, found by `solve(f, initial_guess)` and differentiated by the implicit function theorem.
+    """x with f(x) = 0, found by `solve(f, initial_guess)` and differentiated by the implicit
+    function theorem.
 
-    tangent_solve   `tangent_solve(g, y)` gives v with g(v) = y for a linear g, the derivative of f at the root
+    tangent_solve   `tangent_solve(g, y)` gives v with g(v) = y for a linear g, the derivative of
+                    f at the root
 
     Differentiable with respect to what `f` closes over, as far as `tangent_solve` is.
     """
     if has_aux:
-        raise NotImplementedError(
-            "custom_root with has_aux; return the auxiliary output from a separate call"
-        )
+        raise NotImplementedError("custom_root with has_aux; return the auxiliary output from a separate call")
     x = tree.map_(lambda v: Tracer(still_node(lift(v).node)), solve(f, initial_guess))
 
     def slope(v: Any) -> Any:

@@ -1,7 +1,9 @@
 """Functions of numbers, applied to every element.
 
-Most are the functions of `fgrad.numpy` under the names that low-level code uses; operands broadcast and are promoted. What is
-defined here differs: division of integers rounds towards zero, `rem` has the sign of the dividend, shifts come in two kinds.
+Most are the functions of `fgrad.numpy` under the names that low-level code uses; operands
+broadcast and are promoted. What is
+defined here differs: division of integers rounds towards zero, `rem` has the sign of the
+dividend, shifts come in two kinds.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ rem = functions.fmod
 # ---- powers and exponentials
 @public(static=("y",))
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal of the positive one.
+    """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal
+    of the positive one.
 
     Raises DtypeError for a negative power of integers.
     """
@@ -192,7 +195,9 @@ class RoundingMethod(Enum):
 
 @public(static=("rounding_method",))
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer, as a float; halves go away from zero (the default) or to the even side."""
+    """The nearest integer, as a float; halves go away from zero (the default) or to the even
+    side.
+    """
     t = lift(x)
     need(t.node.dtype.is_float, "round", f"{t.node.dtype} numbers are round already")
     if RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN:
@@ -223,12 +228,8 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     raw = build.bitcast(x, holder)
     up = build.lt(x, y)
     grows = build.eq(up, build.le(0, raw))  # the magnitude of the bits grows away from zero
-    stepped = build.add(
-        raw, build.where(grows, build.const_like(1, raw), build.const_like(-1, raw))
-    )
-    smallest = build.where(
-        up, build.const_like(1, raw), build.const_like(dt.int_range(holder)[0] + 1, raw)
-    )
+    stepped = build.add(raw, build.where(grows, build.const_like(1, raw), build.const_like(-1, raw)))
+    smallest = build.where(up, build.const_like(1, raw), build.const_like(dt.int_range(holder)[0] + 1, raw))
     moved = build.bitcast(build.where(build.eq(x, 0), smallest, stepped), dtype)
     nan = build.add(x, y)
     same = build.where(build.eq(x, y), y, moved)
@@ -238,7 +239,9 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public(static=("exponent_bits", "mantissa_bits"))
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """The numbers rounded to a float format with that many bits; only existing dtypes' formats are supported."""
+    """The numbers rounded to a float format with that many bits; only existing dtypes' formats
+    are supported.
+    """
     t = lift(operand)
     need(
         t.node.dtype.is_float,
@@ -249,7 +252,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     target = formats.get((exponent_bits, mantissa_bits))
     if target is None:
         raise NotImplementedError(
-            f"reduce_precision to {exponent_bits} exponent and {mantissa_bits} mantissa bits; use one of {list(formats)}"
+            f"reduce_precision to {exponent_bits} exponent and {mantissa_bits} mantissa bits; "
+            f"use one of {list(formats)}"
         )
     if target.itemsize >= t.node.dtype.itemsize:
         return t
@@ -341,7 +345,9 @@ def _signed(x: UOp) -> UOp:
 
 
 def count_ones(x: UOp) -> UOp:
-    """Number of set bits of unsigned integers: pairs, then nibbles, then bytes are added up side by side."""
+    """Number of set bits of unsigned integers: pairs, then nibbles, then bytes are added up side
+    by side.
+    """
     width = x.dtype.bits
     mask = (1 << width) - 1
     pairs, nibbles, bytes_ = [int(m * (mask // 255)) for m in (0x55, 0x33, 0x0F)]
@@ -388,7 +394,8 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
 
 @public()
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN stays.
+    """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN
+    stays.
 
     The gradient is 1 inside and at the bounds.
     """
@@ -434,16 +441,12 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 @public()
 def _select_n(which: ArrayLike, cases: list[ArrayLike]) -> Array:
     selector = lift(which).node
-    nodes, _, weak = (
-        common("select_n", *cases) if len(cases) > 1 else ([lift(cases[0]).node], None, False)
-    )
+    nodes, _, weak = common("select_n", *cases) if len(cases) > 1 else ([lift(cases[0]).node], None, False)
     _check_which("select_n", selector, nodes[0])
     selector = build.broadcast_to(selector, nodes[0].shape)
     if selector.dtype is dt.bool_:
         if len(nodes) > 2:
-            raise note_user_line(
-                ArgumentError(f"select_n with a bool selector takes two cases, got {len(nodes)}")
-            )
+            raise note_user_line(ArgumentError(f"select_n with a bool selector takes two cases, got {len(nodes)}"))
         return Tracer(build.where(selector, nodes[-1], nodes[0]), weak)
     need(
         selector.dtype.is_int,
@@ -451,18 +454,17 @@ def _select_n(which: ArrayLike, cases: list[ArrayLike]) -> Array:
         f"the selector must be bool or integer, got {selector.dtype}",
     )
     out = nodes[-1]
-    for i in range(
-        len(nodes) - 2, -1, -1
-    ):  # an index below 0 counts as 0, past the end as the last
+    for i in range(len(nodes) - 2, -1, -1):  # an index below 0 counts as 0, past the end as the last
         out = build.where(build.le(selector, i), nodes[i], out)
     return Tracer(out, weak)
 
 
 __all__ = [
-    "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "cos", "cosh", "digamma", "div", "eq",
-    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag", "integer_pow", "is_finite", "le",
-    "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "population_count", "pow",
-    "real", "reciprocal", "reduce_precision", "rem", "round", "rsqrt", "select", "select_n", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
+    "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "cos",
+    "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt",
+    "imag", "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul",
+    "ne", "neg", "nextafter", "population_count", "pow", "real", "reciprocal", "reduce_precision", "rem",
+    "round", "rsqrt", "select", "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical",
+    "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """gather and scatter in their most general form.
 
-Both are one access of the flattened operand: every element of the windows gets its linear position, -1 where its window is
+Both are one access of the flattened operand: every element of the windows gets its linear
+position, -1 where its window is
 to be left out. Prefer `fgrad.numpy` indexing and `x.at[..]`, which say the same more simply.
 """
 
@@ -30,8 +31,10 @@ class GatherDimensionNumbers(NamedTuple):
     """Which axes are which.
 
     offset_dims                   axes of the result that run inside a window
-    collapsed_slice_dims          axes of the operand along which a window has size 1, not in the result
-    start_index_map               the axis of the operand that each component of a start index is for
+    collapsed_slice_dims          axes of the operand along which a window has size 1, not in the
+                                  result
+    start_index_map               the axis of the operand that each component of a start index is
+                                  for
     operand_batching_dims         axes of the operand that go together with ..
     start_indices_batching_dims   .. these axes of the start indices
     """
@@ -44,7 +47,9 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """The same for scatter: update_window_dims are the axes of the updates that run inside a window."""
+    """The same for scatter: update_window_dims are the axes of the updates that run inside a
+    window.
+    """
 
     update_window_dims: Axes
     inserted_window_dims: Axes
@@ -54,7 +59,9 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(Enum):
-    """What happens to windows that do not lie inside: moved inside, left out, or promised not to occur."""
+    """What happens to windows that do not lie inside: moved inside, left out, or promised not to
+    occur.
+    """
 
     CLIP = 0
     FILL_OR_DROP = 1
@@ -69,14 +76,14 @@ class GatherScatterMode(Enum):
         names = {None: "FILL_OR_DROP", "fill": "FILL_OR_DROP", "drop": "FILL_OR_DROP"}
         name = names.get(mode, str(mode).upper())
         if name not in GatherScatterMode.__members__:
-            raise note_user_line(
-                ValueError(f"mode is clip, fill, drop or promise_in_bounds, got {mode!r}")
-            )
+            raise note_user_line(ValueError(f"mode is clip, fill, drop or promise_in_bounds, got {mode!r}"))
         return GatherScatterMode[name]
 
 
 class _Windows(NamedTuple):
-    """position: linear position in the operand of every window element, int64 [batch.., window..]; inside: bool, or None."""
+    """position: linear position in the operand of every window element, int64 [batch..,
+    window..]; inside: bool, or None.
+    """
 
     position: UOp
     inside: UOp | None
@@ -91,7 +98,9 @@ def _windows(
     batching: tuple[Axes, Axes],
     mode: GatherScatterMode,
 ) -> _Windows:
-    """Positions of windows of `sizes` at `indices` [batch.., components]; axes in `hidden` are not in the window shape."""
+    """Positions of windows of `sizes` at `indices` [batch.., components]; axes in `hidden` are
+    not in the window shape.
+    """
     batch = indices.shape[:-1]
     window = [i for i in range(len(shape)) if i not in hidden]
     full = (*batch, *[sizes[i] for i in window])
@@ -113,17 +122,11 @@ def _windows(
         )
         position = build.add(position, spread)
     for operand_axis, index_axis in zip(*batching, strict=True):
-        position = build.add(
-            position, build.mul(build.iota_along(full, index_axis), strides[operand_axis])
-        )
+        position = build.add(position, build.mul(build.iota_along(full, index_axis), strides[operand_axis]))
     for i, axis in enumerate(window):
-        position = build.add(
-            position, build.mul(build.iota_along(full, len(batch) + i), strides[axis])
-        )
+        position = build.add(position, build.mul(build.iota_along(full, len(batch) + i), strides[axis]))
     if inside is not None:
-        inside = build.expand(
-            inside, [(len(batch) + i, full[len(batch) + i]) for i in range(len(window))]
-        )
+        inside = build.expand(inside, [(len(batch) + i, full[len(batch) + i]) for i in range(len(window))])
     return _Windows(position, inside)
 
 
@@ -144,15 +147,14 @@ def _check_indices(indices: UOp, count: int, name: str) -> None:
         raise note_user_line(DtypeError(f"{name} needs integer indices, got {indices.dtype}"))
     if indices.ndim == 0 or indices.shape[-1] != count:
         raise note_user_line(
-            ShapeError(
-                f"{name} needs indices whose last axis holds {count} components, got shape {indices.shape}"
-            )
+            ShapeError(f"{name} needs indices whose last axis holds {count} components, got shape {indices.shape}")
         )
 
 
 @public(
     static=(
-        "dimension_numbers", "slice_sizes", "unique_indices", "indices_are_sorted", "mode", "fill_value", "out_sharding",
+        "dimension_numbers", "slice_sizes", "unique_indices", "indices_are_sorted", "mode", "fill_value",
+        "out_sharding",
     )
 )  # fmt: skip
 def gather(
@@ -169,7 +171,8 @@ def gather(
     """Windows of `slice_sizes` at computed places of `operand`.
 
     start_indices   integers [batch.., components]: one start for each window
-    mode            "fill" (the default): windows outside become `fill_value` (NaN, or the extreme integer); "clip": they
+    mode            "fill" (the default): windows outside become `fill_value` (NaN, or the extreme
+                    integer); "clip": they
                     are moved inside; "promise_in_bounds": there are none
     """
     t, indices = lift(operand), lift(start_indices).node
@@ -179,14 +182,13 @@ def gather(
     _check_indices(indices, len(d.start_index_map), "gather")
     sizes = [int(n) for n in slice_sizes]
     if len(sizes) != x.ndim or any(not 0 <= k <= n for k, n in zip(sizes, x.shape, strict=True)):
-        raise note_user_line(
-            ShapeError(f"gather cannot take windows of {tuple(sizes)} out of shape {x.shape}")
-        )
+        raise note_user_line(ShapeError(f"gather cannot take windows of {tuple(sizes)} out of shape {x.shape}"))
     hidden = (*d.collapsed_slice_dims, *d.operand_batching_dims)
     if any(sizes[i] > 1 for i in hidden) or len(d.offset_dims) != x.ndim - len(hidden):
         raise note_user_line(
             ArgumentError(
-                f"gather: {d} does not fit an operand of {x.ndim} axes: collapsed and batching axes have slice size 1, and "
+                f"gather: {d} does not fit an operand of {x.ndim} axes: collapsed and batching "
+                f"axes have slice size 1, and "
                 "every other axis stands in offset_dims"
             )
         )
@@ -225,9 +227,7 @@ def _scatter(
     window = [i for i in range(x.ndim) if i not in hidden]
     if len(d.update_window_dims) != len(window) or value.ndim != len(window) + indices.ndim - 1:
         raise note_user_line(
-            ShapeError(
-                f"{name}: updates of shape {value.shape} do not fit {d} on an operand of shape {x.shape}"
-            )
+            ShapeError(f"{name}: updates of shape {value.shape} do not fit {d} on an operand of shape {x.shape}")
         )
     order = _order(indices.ndim - 1, d.update_window_dims, value.ndim)
     back = [order.index(i) for i in range(value.ndim)]
@@ -235,9 +235,7 @@ def _scatter(
     sizes = [1] * x.ndim
     for i, axis in enumerate(window):
         sizes[axis] = value.shape[indices.ndim - 1 + i]
-    if value.shape[: indices.ndim - 1] != indices.shape[:-1] or any(
-        k > n for k, n in zip(sizes, x.shape, strict=True)
-    ):
+    if value.shape[: indices.ndim - 1] != indices.shape[:-1] or any(k > n for k, n in zip(sizes, x.shape, strict=True)):
         raise note_user_line(
             ShapeError(
                 f"{name}: updates of shape {value.shape} do not fit indices {indices.shape} and operand {x.shape}"
@@ -248,9 +246,7 @@ def _scatter(
         (d.operand_batching_dims, d.scatter_indices_batching_dims), GatherScatterMode.from_any(mode),
     )  # fmt: skip
     position = (
-        where.position
-        if where.inside is None
-        else build.where(where.inside, where.position, build.const(-1, dt.int64))
+        where.position if where.inside is None else build.where(where.inside, where.position, build.const(-1, dt.int64))
     )
     n = position.size
     flat = build.update(
@@ -275,9 +271,11 @@ def scatter(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """`operand` with windows at computed places replaced by `updates`; of several at one place the last stays.
+    """`operand` with windows at computed places replaced by `updates`; of several at one place
+    the last stays.
 
-    mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are moved inside
+    mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are
+           moved inside
     """
     return _scatter("scatter", operand, scatter_indices, updates, dimension_numbers, mode, Mode.SET)
 
@@ -293,9 +291,7 @@ def scatter_add(
     mode: Any = None,
 ) -> Array:
     """`operand` with `updates` added at computed places; all at one place count."""
-    return _scatter(
-        "scatter_add", operand, scatter_indices, updates, dimension_numbers, mode, Mode.ADD
-    )
+    return _scatter("scatter_add", operand, scatter_indices, updates, dimension_numbers, mode, Mode.ADD)
 
 
 @public(static=_STATIC)
@@ -310,9 +306,7 @@ def scatter_sub(
 ) -> Array:
     """`operand` with `updates` subtracted at computed places; all at one place count."""
     less = Tracer(build.neg(lift(updates).node), lift(updates).weak)
-    return _scatter(
-        "scatter_sub", operand, scatter_indices, less, dimension_numbers, mode, Mode.ADD
-    )
+    return _scatter("scatter_sub", operand, scatter_indices, less, dimension_numbers, mode, Mode.ADD)
 
 
 @public(static=_STATIC)
@@ -326,9 +320,7 @@ def scatter_mul(
     mode: Any = None,
 ) -> Array:
     """`operand` multiplied by `updates` at computed places; all at one place count."""
-    return _scatter(
-        "scatter_mul", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MUL
-    )
+    return _scatter("scatter_mul", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MUL)
 
 
 @public(static=_STATIC)
@@ -342,9 +334,7 @@ def scatter_min(
     mode: Any = None,
 ) -> Array:
     """The smaller of `operand` and `updates` at computed places."""
-    return _scatter(
-        "scatter_min", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MIN
-    )
+    return _scatter("scatter_min", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MIN)
 
 
 @public(static=_STATIC)
@@ -358,20 +348,17 @@ def scatter_max(
     mode: Any = None,
 ) -> Array:
     """The larger of `operand` and `updates` at computed places."""
-    return _scatter(
-        "scatter_max", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MAX
-    )
+    return _scatter("scatter_max", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MAX)
 
 
 @public(static=("axes",))
 def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
-    """src[.., idxs[0], .., idxs[1], ..] along `axes`, one index array for each; these axes go first in the result."""
+    """src[.., idxs[0], .., idxs[1], ..] along `axes`, one index array for each; these axes go
+    first in the result.
+    """
     t = lift(src)
     nodes = [build.cast(lift(i).node, dt.int64) for i in idxs]
-    nodes = [
-        build.where(build.lt(i, 0), build.add(i, t.shape[a]), i)
-        for i, a in zip(nodes, axes, strict=True)
-    ]
+    nodes = [build.where(build.lt(i, 0), build.add(i, t.shape[a]), i) for i, a in zip(nodes, axes, strict=True)]
     indices = build.concatenate([build.reshape(i, (*i.shape, 1)) for i in nodes], nodes[0].ndim)
     rest = [i for i in range(t.ndim) if i not in axes]
     sizes = [1 if i in axes else n for i, n in enumerate(t.shape)]
@@ -381,6 +368,6 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
 
 
 __all__ = [
-    "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "gather", "index_take", "scatter", "scatter_add",
-    "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+    "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "gather", "index_take",
+    "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
 ]  # fmt: skip

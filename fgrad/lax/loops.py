@@ -50,11 +50,14 @@ def scan(
 ) -> Any:
     """Run `carry, y = f(carry, x)` over the leading axis of `xs`; gives (final carry, stacked y).
 
-    init        the first carry, a pytree of arrays; f returns carries of the same structure, shapes and dtypes
-    xs          pytree of arrays with the same leading axis, or None: then `length` says how many steps
+    init        the first carry, a pytree of arrays; f returns carries of the same structure,
+                shapes and dtypes
+    xs          pytree of arrays with the same leading axis, or None: then `length` says how many
+                steps
     reverse     go from the last x to the first; y number i still belongs to x number i
     unroll      accepted for compatibility; the compiler decides
-    checkpoint  what to keep for the derivative: None, everything it needs; True, the carry of every step; k, the carry of
+    checkpoint  what to keep for the derivative: None, everything it needs; True, the carry of
+                every step; k, the carry of
                 every k-th step; "sqrt", of about sqrt(length) of them. The rest is computed again.
 
     Raises ArgumentError when the carry changes its type, ShapeError when lengths differ.
@@ -65,9 +68,7 @@ def scan(
     leaves, spec = tree.flatten(xs)
     n = _length(leaves, spec, length)
     if not callable(f):
-        raise note_user_line(
-            ArgumentError(f"scan needs a function as its first argument, got {type(f).__name__}")
-        )
+        raise note_user_line(ArgumentError(f"scan needs a function as its first argument, got {type(f).__name__}"))
     return _scan(f, init, xs, _Steps(n, bool(reverse), checkpoint))
 
 
@@ -92,9 +93,7 @@ class _Steps:
             case int(k) if k >= 1:
                 return k
         raise note_user_line(
-            ArgumentError(
-                f'scan checkpoint is None, True, "sqrt" or a number of steps, got {self.checkpoint!r}'
-            )
+            ArgumentError(f'scan checkpoint is None, True, "sqrt" or a number of steps, got {self.checkpoint!r}')
         )
 
 
@@ -104,9 +103,7 @@ def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None) -> in
         shape = lift(x).shape
         if not shape:
             raise note_user_line(
-                ShapeError(
-                    f"scan runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar"
-                )
+                ShapeError(f"scan runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar")
             )
         sizes[tree.path_of(spec, i, "xs")] = shape[0]
     if length is not None:
@@ -129,9 +126,7 @@ def _scan(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
     slices = [Aval(r.aval.dtype, r.shape[1:], r.weak) for r in rows]
     in_tree = tree.structure(((init, xs), {}))
     with paused_gc():
-        avals, traced, carries, y_nodes, y_tree, y_weak = _settled(
-            f, in_tree, avals, slices, init_tree
-        )
+        avals, traced, carries, y_nodes, y_tree, y_weak = _settled(f, in_tree, avals, slices, init_tree)
         begin = [build.cast(t.node, a.dtype) for t, a in zip(starts, avals, strict=True)]
         read, written = refs_of([traced])
         own = Function(traced, traced.outs)
@@ -160,7 +155,9 @@ def _settled(
     slices: list[Aval],
     init_tree: tree.TreeDef,
 ) -> tuple[list[Aval], Traced, list[UOp], list[UOp], tree.TreeDef, list[bool]]:
-    """Trace the body until the carry has a type that it keeps: weak initial values take the dtype the body gives them."""
+    """Trace the body until the carry has a type that it keeps: weak initial values take the dtype
+    the body gives them.
+    """
     k = len(avals)
     while True:
         pair: list[tree.TreeDef] = []
@@ -169,9 +166,7 @@ def _settled(
             result = f(carry, x)
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise note_user_line(
-                    ArgumentError(
-                        f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}"
-                    )
+                    ArgumentError(f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}")
                 )
             pair.extend([tree.structure(part) for part in result])
             return result[0], result[1]
@@ -188,9 +183,7 @@ def _settled(
                 continue
             fitting = fits(o, w, a)
             if fitting is None:
-                raise mismatch(
-                    "scan", tree.path_of(init_tree, i, "carry"), a, Aval(o.dtype, o.shape)
-                )
+                raise mismatch("scan", tree.path_of(init_tree, i, "carry"), a, Aval(o.dtype, o.shape))
             carries.append(fitting)
             better[i] = Aval(a.dtype, a.shape, a.weak and w)
         if better == avals:
@@ -201,16 +194,16 @@ def _settled(
 def _same_tree(what: str, which: str, want: tree.TreeDef, got: tree.TreeDef) -> None:
     if want != got:
         raise note_user_line(
-            ArgumentError(
-                f"{what}: {which} must keep its structure, but it went in as {want} and came out as {got}"
-            )
+            ArgumentError(f"{what}: {which} must keep its structure, but it went in as {want} and came out as {got}")
         )
 
 
 def scan_nodes(
     program: Program, consts: Sequence[UOp], carry: Sequence[UOp], xs: Sequence[UOp], steps: _Steps
 ) -> list[UOp]:
-    """The results (carries, stacked ys) of a SCAN of `program`, in checkpointed segments where `steps` asks for them."""
+    """The results (carries, stacked ys) of a SCAN of `program`, in checkpointed segments where
+    `steps` asks for them.
+    """
     segment, n = steps.segment, steps.length
     nc, k = len(consts), len(carry)
     if segment == 0:
@@ -218,9 +211,7 @@ def scan_nodes(
         return gets(uop(Op.SCAN, (*consts, *carry, *xs), node))
     if segment == 1:
         kept = _kept(program)
-        return gets(
-            uop(Op.SCAN, (*consts, *carry, *xs), Scan(kept, n, nc, k, len(xs), steps.reverse))
-        )
+        return gets(uop(Op.SCAN, (*consts, *carry, *xs), Scan(kept, n, nc, k, len(xs), steps.reverse)))
     many, rest = divmod(n, segment)
     inner = _Steps(segment, steps.reverse)
     params = [open_param(u.dtype, u.shape) for u in (*consts, *carry)]
@@ -244,15 +235,14 @@ def scan_nodes(
     carry, ys = pieces(carry)
     if rest:
         carry, more = remainder(carry)
-        ys = [
-            build.concatenate([b, a] if steps.reverse else [a, b], 0)
-            for a, b in zip(ys, more, strict=True)
-        ]
+        ys = [build.concatenate([b, a] if steps.reverse else [a, b], 0) for a, b in zip(ys, more, strict=True)]
     return [*carry, *ys]
 
 
 def _kept(program: Program) -> Program:
-    """`program` as a checkpoint: its inputs are kept, its inside is computed again in the derivative."""
+    """`program` as a checkpoint: its inputs are kept, its inside is computed again in the
+    derivative.
+    """
     params = [open_param(p.dtype, p.shape) for p in program.params]
     return close(params, gets(uop(Op.CALL, tuple(params), Call(program, "checkpoint", "scan"))))
 
@@ -276,9 +266,7 @@ def while_loop(
     """
     for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
         if not callable(g):
-            raise note_user_line(
-                ArgumentError(f"while_loop needs {what} as a function, got {type(g).__name__}")
-            )
+            raise note_user_line(ArgumentError(f"while_loop needs {what} as a function, got {type(g).__name__}"))
     if max_steps is not None:
         return _bounded_while(cond_fun, body_fun, init_val, _Steps(int(max_steps), False))
     return _while(cond_fun, body_fun, init_val)
@@ -296,9 +284,7 @@ def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val:
         read, written = refs_of([test, body])
         if test.finals:
             raise note_user_line(
-                ArgumentError(
-                    f"while_loop: the condition {function_name(cond_fun)} must not write to a Ref"
-                )
+                ArgumentError(f"while_loop: the condition {function_name(cond_fun)} must not write to a Ref")
             )
         functions = []
         for traced, outs in ((test, [predicate]), (body, carries)):
@@ -343,9 +329,7 @@ def _settled_body(
                 continue
             fitting = fits(o, w, a)
             if fitting is None:
-                raise mismatch(
-                    "while_loop", tree.path_of(spec, i, "val"), a, Aval(o.dtype, o.shape)
-                )
+                raise mismatch("while_loop", tree.path_of(spec, i, "val"), a, Aval(o.dtype, o.shape))
             carries.append(fitting)
             better[i] = Aval(a.dtype, a.shape, a.weak and w)
         if better == avals:
@@ -353,9 +337,7 @@ def _settled_body(
         avals = better
 
 
-def _bounded_while(
-    cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any, steps: _Steps
-) -> Any:
+def _bounded_while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any, steps: _Steps) -> Any:
     """A scan whose steps stand still once the condition is false."""
 
     def step(val: Any, _: None) -> tuple[Any, None]:
@@ -375,7 +357,8 @@ def fori_loop(
 ) -> Any:
     """Run `val = body_fun(i, val)` for i = lower .. upper-1; gives the last value.
 
-    With bounds known while tracing it can be differentiated in both modes, otherwise in forward mode only.
+    With bounds known while tracing it can be differentiated in both modes, otherwise in forward
+    mode only.
 
     >>> fori_loop(0, 5, lambda i, x: x + i, 0)
     Array(10, dtype=int64)
@@ -383,9 +366,7 @@ def fori_loop(
     for what, bound in (("lower", lower), ("upper", upper)):
         aval = lift(bound).aval
         if not aval.dtype.is_int or aval.shape != ():
-            raise note_user_line(
-                DtypeError(f"fori_loop needs {what} as an integer scalar, got {aval}")
-            )
+            raise note_user_line(DtypeError(f"fori_loop needs {what} as an integer scalar, got {aval}"))
     first, last = _known(lower), _known(upper)
     if first is not None and last is not None:
         return _counted(body_fun, init_val, first, max(last - first, 0))
@@ -450,9 +431,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     if batch_size is None:
         return _mapped(f, xs, _Steps(n, False))
     if batch_size < 1:
-        raise note_user_line(
-            ArgumentError(f"map needs a batch_size of at least 1, got {batch_size}")
-        )
+        raise note_user_line(ArgumentError(f"map needs a batch_size of at least 1, got {batch_size}"))
     return _map_batches(f, xs, _Steps(n, False), _Steps(batch_size, False))
 
 
@@ -470,9 +449,7 @@ def _map_batches(f: Callable[..., Any], xs: Any, steps: _Steps, batch: _Steps) -
 
     def part(x: Any, start: int, stop: int, shape: tuple[int, ...]) -> Tracer:
         t = lift(x)
-        return Tracer(
-            build.reshape(build.slice_axis(t.node, 0, start, stop), (*shape, *t.shape[1:])), t.weak
-        )
+        return Tracer(build.reshape(build.slice_axis(t.node, 0, start, stop), (*shape, *t.shape[1:])), t.weak)
 
     def flat(y: Any) -> Tracer:
         t = lift(y)

@@ -31,7 +31,9 @@ def sort_nodes(keys: Sequence[UOp], payloads: Sequence[UOp], axis: int) -> list[
 
 
 def largest(x: UOp, k: int, axis: int) -> tuple[UOp, UOp]:
-    """-> (the `k` largest along `axis`, largest first, NaN before all; their positions, ties in order)."""
+    """-> (the `k` largest along `axis`, largest first, NaN before all; their positions, ties in
+    order).
+    """
     backwards = build.flip(x, [axis])
     places = build.flip(build.iota_along(x.shape, axis), [axis])
     values, at = gets(uop(Op.SORT, (backwards, places), axis))
@@ -43,14 +45,13 @@ def largest(x: UOp, k: int, axis: int) -> tuple[UOp, UOp]:
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Elements in ascending order along `dimension`.
 
-    operand   an array, or a sequence of arrays of one shape: all are put into the order of the first `num_keys`
+    operand   an array, or a sequence of arrays of one shape: all are put into the order of the
+              first `num_keys`
     """
     is_many = isinstance(operand, list | tuple)
     arrays = [lift(x) for x in (operand if is_many else [operand])]
     if not arrays or len({x.shape for x in arrays}) != 1:
-        raise note_user_line(
-            ShapeError(f"sort needs arrays of one shape, got {[x.shape for x in arrays]}")
-        )
+        raise note_user_line(ShapeError(f"sort needs arrays of one shape, got {[x.shape for x in arrays]}"))
     if not 1 <= num_keys <= len(arrays):
         raise note_user_line(ArgumentError(f"sort of {len(arrays)} arrays got num_keys={num_keys}"))
     axis = axis_of(dimension, arrays[0].ndim, "sort")
@@ -60,16 +61,16 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return out if is_many else out[0]
 
 
-def sort_key_val(
-    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
-) -> Any:
+def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> Any:
     """-> (keys in ascending order along `dimension`, values in the same order)."""
     return sort((keys, values), dimension, is_stable, 1)
 
 
 @public(static=("k", "axis"))
 def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """-> (the `k` largest along `axis`, largest first; their positions, int64). Ties come in order, NaN counts as largest."""
+    """-> (the `k` largest along `axis`, largest first; their positions, int64). Ties come in
+    order, NaN counts as largest.
+    """
     t = lift(operand)
     need(not t.node.dtype.is_complex, "top_k", "complex numbers have no order; use abs(x)")
     at = axis_of(axis, t.ndim, "top_k")
@@ -79,16 +80,12 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     return Tracer(values, t.weak), Tracer(places)
 
 
-def approx_max_k(
-    operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any
-) -> tuple[Array, Array]:
+def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any) -> tuple[Array, Array]:
     """The `k` largest and their positions; exact here."""
     return top_k(operand, k, axis=reduction_dimension)
 
 
-def approx_min_k(
-    operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any
-) -> tuple[Array, Array]:
+def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any) -> tuple[Array, Array]:
     """The `k` smallest and their positions; exact here."""
     return _bottom_k(operand, k, reduction_dimension)
 

@@ -16,21 +16,18 @@ from fgrad.uop.node import UOp
 Nodes = list[UOp]
 
 
-def associative_scan(
-    fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """Running combinations along `axis`: out[i] = fn(.. fn(elems[0], elems[1]) .., elems[i]).
 
-    fn       takes and returns trees structured as `elems`, works on many elements at once, and is associative
+    fn       takes and returns trees structured as `elems`, works on many elements at once, and is
+             associative
     reverse  combine from the end
 
     >>> associative_scan(fnp.add, fnp.arange(4))
     Array([0, 1, 3, 6], dtype=int64)
     """
     if not callable(fn):
-        raise note_user_line(
-            ArgumentError(f"associative_scan needs a function, got {type(fn).__name__}")
-        )
+        raise note_user_line(ArgumentError(f"associative_scan needs a function, got {type(fn).__name__}"))
     leaves = tree.leaves_of(elems)
     if not leaves:
         raise note_user_line(ArgumentError("associative_scan got no arrays"))
@@ -40,9 +37,7 @@ def associative_scan(
         sizes.add(shape[axis_of(axis, len(shape), "associative_scan")])
     if len(sizes) > 1:
         raise note_user_line(
-            ShapeError(
-                f"associative_scan needs arrays of one length along axis {axis}, got {sorted(sizes)}"
-            )
+            ShapeError(f"associative_scan needs arrays of one length along axis {axis}, got {sorted(sizes)}")
         )
     return _prefix(fn, elems, {"reverse": bool(reverse), "axis": int(axis)})
 
@@ -55,18 +50,11 @@ def _prefix(fn: Callable[..., Any], elems: Any, how: dict[str, int]) -> Any:
     axes = [how["axis"] % x.ndim for x in nodes]
 
     def combine(a: Nodes, b: Nodes) -> Nodes:
-        left, right = [
-            tree.unflatten(spec, [Tracer(v, w) for v, w in zip(s, weak, strict=True)])
-            for s in (a, b)
-        ]
+        left, right = [tree.unflatten(spec, [Tracer(v, w) for v, w in zip(s, weak, strict=True)]) for s in (a, b)]
         out = tree.leaves_of(fn(left, right))
-        if len(out) != len(nodes) or any(
-            lift(y).shape != x.shape for y, x in zip(out, a, strict=True)
-        ):
+        if len(out) != len(nodes) or any(lift(y).shape != x.shape for y, x in zip(out, a, strict=True)):
             raise note_user_line(
-                ArgumentError(
-                    "associative_scan: the function must return the structure and shapes it is given"
-                )
+                ArgumentError("associative_scan: the function must return the structure and shapes it is given")
             )
         return [cast_node(y, x.dtype) for y, x in zip(out, a, strict=True)]
 
@@ -103,9 +91,7 @@ def _woven(even: UOp, odd: UOp, axis: int) -> UOp:
     shape[axis] += odd.shape[axis]
     out = build.const(0, even.dtype, tuple(shape))
     for first, part in ((0, even), (1, odd)):
-        box = [
-            (first, part.shape[axis], 2) if i == axis else (0, n, 1) for i, n in enumerate(shape)
-        ]
+        box = [(first, part.shape[axis], 2) if i == axis else (0, n, 1) for i, n in enumerate(shape)]
         out = build.update(out, part, box=box)
     return out
 

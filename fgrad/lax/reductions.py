@@ -1,4 +1,6 @@
-"""Reductions and running reductions along axes. The dtype stays: sums of int8 wrap, sums of half types are carried in float32."""
+"""Reductions and running reductions along axes. The dtype stays: sums of int8 wrap, sums of half
+types are carried in float32.
+"""
 
 from __future__ import annotations
 
@@ -80,11 +82,11 @@ def reduce_xor(operand: ArrayLike, axes: Axes) -> Array:
 
 # ---- by a function
 def monoid_of(computation: Callable[..., Any], dtype: DType) -> Op | None:
-    """The reducer that `computation(x, y)` is on scalars of `dtype`; None when it is another function."""
+    """The reducer that `computation(x, y)` is on scalars of `dtype`; None when it is another
+    function.
+    """
     aval = Aval(dtype, ())
-    traced = trace(
-        computation, tree.structure(((0, 0), {})), [aval, aval], Stage("a reduction's function")
-    )
+    traced = trace(computation, tree.structure(((0, 0), {})), [aval, aval], Stage("a reduction's function"))
     if len(traced.outs) != 1:
         return None
     out = traced.outs[0]
@@ -123,24 +125,22 @@ def reduce(
     dimensions: Axes,
     out_sharding: None = None,
 ) -> Any:
-    """Arrays combined over `dimensions` by `computation(x, y)`, an associative function, starting at `init_values`.
+    """Arrays combined over `dimensions` by `computation(x, y)`, an associative function, starting
+    at `init_values`.
 
     operands      an array, or a pytree of arrays of one shape, which `computation` takes together
-    computation   of two trees of arrays (made of elementwise functions); one of add, mul, max, min, and, or, xor is fastest
+    computation   of two trees of arrays (made of elementwise functions); one of add, mul, max,
+                  min, and, or, xor is fastest
     """
     leaves, spec = tree.flatten(operands)
     inits = tree.leaves_of(init_values)
     if len(inits) != len(leaves):
         raise note_user_line(
-            ArgumentError(
-                f"reduce needs one initial value for each of {len(leaves)} arrays, got {len(inits)}"
-            )
+            ArgumentError(f"reduce needs one initial value for each of {len(leaves)} arrays, got {len(inits)}")
         )
     if len({lift(x).shape for x in leaves}) != 1:
         raise note_user_line(
-            ShapeError(
-                f"reduce needs arrays of one shape, got {', '.join(str(lift(x).shape) for x in leaves)}"
-            )
+            ShapeError(f"reduce needs arrays of one shape, got {', '.join(str(lift(x).shape) for x in leaves)}")
         )
     axes = tuple(dimensions)
     if len(leaves) == 1:
@@ -189,14 +189,9 @@ def _fold(xs: list[Any], inits: list[Any], combine: _Unkeyed, axes: Axes) -> lis
 
     def together(left: list[UOp], right: list[UOp]) -> list[UOp]:
         a, b = [tree.unflatten(combine.spec, [Tracer(v) for v in side]) for side in (left, right)]
-        return [
-            cast_node(y, x.dtype)
-            for x, y in zip(left, tree.leaves_of(combine.f(a, b)), strict=True)
-        ]
+        return [cast_node(y, x.dtype) for x, y in zip(left, tree.leaves_of(combine.f(a, b)), strict=True)]
 
-    starts = [
-        build.broadcast_to(cast_node(i, x.dtype), kept) for i, x in zip(inits, nodes, strict=True)
-    ]
+    starts = [build.broadcast_to(cast_node(i, x.dtype), kept) for i, x in zip(inits, nodes, strict=True)]
     if n == 0:
         return [Tracer(s) for s in starts]
     while n > 1:
@@ -213,7 +208,9 @@ def _fold(xs: list[Any], inits: list[Any], combine: _Unkeyed, axes: Axes) -> lis
 
 # ---- positions
 def extreme_index(x: UOp, axis: int, op: Op) -> UOp:
-    """The first position of the largest (MAX) or smallest (MIN) element along `axis`; of the first NaN, if there is one."""
+    """The first position of the largest (MAX) or smallest (MIN) element along `axis`; of the
+    first NaN, if there is one.
+    """
     top = build.spread(build.reduce_(x, [axis], op), x, [axis])
     hit = build.eq(x, top)
     if x.dtype.is_float:
@@ -227,9 +224,7 @@ def _arg(name: str, op: Op, operand: ArrayLike, axis: int, index_dtype: Any) -> 
     need(not x.dtype.is_complex, name, "complex numbers have no order; use abs(x)")
     at = axis_of(axis, x.ndim, name)
     if x.shape[at] == 0:
-        raise note_user_line(
-            ShapeError(f"{name} along axis {at} of shape {x.shape}, which has no elements")
-        )
+        raise note_user_line(ShapeError(f"{name} along axis {at} of shape {x.shape}, which has no elements"))
     return Tracer(build.cast(extreme_index(x, at, op), to_dtype(index_dtype)))
 
 
@@ -288,9 +283,7 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
     x = build.flip(t.node, [at]) if reverse else t.node
     n, step = x.shape[at], 1
     low = build.const(-np.inf, x.dtype)
-    while (
-        step < n
-    ):  # every element meets the one `step` before it, which stands for the 2 * step before
+    while step < n:  # every element meets the one `step` before it, which stands for the 2 * step before
         shifted = build.slice_axis(x, at, 0, n - step)
         shape = list(x.shape)
         shape[at] = step
@@ -301,6 +294,6 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
 
 
 __all__ = [
-    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce", "reduce_and", "reduce_max",
-    "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
+    "argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
 ]  # fmt: skip

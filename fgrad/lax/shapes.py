@@ -75,7 +75,9 @@ def broadcasted_iota(dtype: Any, shape: Shape, dimension: int) -> Array:
 # ---- dtypes
 @public(static=("new_dtype",))
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The elements as another dtype; float to int truncates, complex to real drops the imaginary part."""
+    """The elements as another dtype; float to int truncates, complex to real drops the imaginary
+    part.
+    """
     return Tracer(cast_node(operand, to_dtype(new_dtype)))
 
 
@@ -87,9 +89,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """
     x, target = lift(operand).node, to_dtype(new_dtype)
     if dt.bool_ in (x.dtype, target) or x.dtype.is_complex or target.is_complex:
-        raise note_user_line(
-            DtypeError(f"bitcast_convert_type from {x.dtype} to {target}: these have no plain bits")
-        )
+        raise note_user_line(DtypeError(f"bitcast_convert_type from {x.dtype} to {target}: these have no plain bits"))
     old, new = x.dtype.itemsize, target.itemsize
     if old == new:
         return Tracer(build.bitcast(x, target))
@@ -102,9 +102,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     n = new // old
     if x.shape[-1:] != (n,):
         raise note_user_line(
-            ShapeError(
-                f"bitcast_convert_type from {x.dtype} to {target} needs a last axis of {n}, got {x.shape}"
-            )
+            ShapeError(f"bitcast_convert_type from {x.dtype} to {target} needs a last axis of {n}, got {x.shape}")
         )
     wide = build.cast(build.bitcast(x, words[old]), words[new])
     shift = build.mul(build.iota_along(x.shape, x.ndim - 1, words[new]), old * 8)
@@ -122,7 +120,9 @@ def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
 
 @public(static=("shape", "broadcast_dimensions"))
 def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Shape) -> Array:
-    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated where its size is 1."""
+    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated
+    where its size is 1.
+    """
     t = lift(operand)
     x, size = t.node, shape_of(shape, "broadcast_in_dim")
     at = [operator.index(i) for i in broadcast_dimensions]
@@ -141,16 +141,12 @@ def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Sha
     kept = [(i, n) for n, i in zip(x.shape, at, strict=True) if n == size[i]]
     inner = build.reshape(x, tuple([n for _, n in kept]))
     places = {i for i, _ in kept}
-    return Tracer(
-        build.expand(inner, [(i, n) for i, n in enumerate(size) if i not in places]), t.weak
-    )
+    return Tracer(build.expand(inner, [(i, n) for i, n in enumerate(size) if i not in places]), t.weak)
 
 
 def broadcast_shapes(*shapes: Shape) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to."""
-    return (
-        build.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes]) if shapes else ()
-    )
+    return build.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes]) if shapes else ()
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
@@ -164,20 +160,14 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Shape | None = None) -> Array:
     """The same elements in another shape (after a transposition to `dimensions`, if given)."""
     t = lift(operand)
-    x = (
-        t.node
-        if dimensions is None
-        else build.permute(t.node, _permutation(dimensions, t.ndim, "reshape"))
-    )
+    x = t.node if dimensions is None else build.permute(t.node, _permutation(dimensions, t.ndim, "reshape"))
     sizes = [operator.index(n) for n in new_sizes]
     if sizes.count(-1) == 1:
         known = math.prod([n for n in sizes if n != -1])
         sizes[sizes.index(-1)] = x.size // known if known else 0
     if math.prod(sizes) != x.size or any(n < 0 for n in sizes):
         raise note_user_line(
-            ShapeError(
-                f"reshape cannot turn {x.shape} ({x.size} elements) into {tuple(sizes)} ({math.prod(sizes)})"
-            )
+            ShapeError(f"reshape cannot turn {x.shape} ({x.size} elements) into {tuple(sizes)} ({math.prod(sizes)})")
         )
     return Tracer(build.reshape(x, tuple(sizes)), t.weak)
 
@@ -210,12 +200,8 @@ def squeeze(array: ArrayLike, dimensions: Shape) -> Array:
     t = lift(array)
     axes = axes_of(tuple(dimensions), t.ndim, "squeeze")
     if any(t.shape[a] != 1 for a in axes):
-        raise note_user_line(
-            ShapeError(f"squeeze removes axes of size 1; axes {axes} of {t.shape} are larger")
-        )
-    return Tracer(
-        build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in axes])), t.weak
-    )
+        raise note_user_line(ShapeError(f"squeeze removes axes of size 1; axes {axes} of {t.shape} are larger"))
+    return Tracer(build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in axes])), t.weak)
 
 
 @public(static=("dimensions",))
@@ -226,9 +212,7 @@ def expand_dims(array: ArrayLike, dimensions: Shape) -> Array:
     ndim = t.ndim + len(given)
     axes = axes_of(given, ndim, "expand_dims") if given else ()
     sizes = iter(t.shape)
-    return Tracer(
-        build.reshape(t.node, tuple([1 if i in axes else next(sizes) for i in range(ndim)])), t.weak
-    )
+    return Tracer(build.reshape(t.node, tuple([1 if i in axes else next(sizes) for i in range(ndim)])), t.weak)
 
 
 @public(static=("start_dimension", "stop_dimension"))
@@ -252,15 +236,11 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Ar
     rows = [tuple([operator.index(n) for n in row]) for row in freeze(padding_config)]
     if len(rows) != x.ndim or any(len(r) != 3 or r[2] < 0 for r in rows):
         raise note_user_line(
-            ShapeError(
-                f"pad of {x.shape} needs one (low, high, interior >= 0) for each axis, got {rows}"
-            )
+            ShapeError(f"pad of {x.shape} needs one (low, high, interior >= 0) for each axis, got {rows}")
         )
     value = cast_node(padding_value, x.dtype)
     if value.shape != ():
-        raise note_user_line(
-            ShapeError(f"pad needs a scalar padding_value, got shape {value.shape}")
-        )
+        raise note_user_line(ShapeError(f"pad needs a scalar padding_value, got shape {value.shape}"))
     return Tracer(padded(x, rows, value), t.weak)
 
 
@@ -268,11 +248,7 @@ def padded(x: UOp, rows: Sequence[tuple[int, ...]], value: UOp) -> UOp:
     """PAD with any value and with negative widths, which cut after interior padding."""
     grown = [(max(lo, 0), max(hi, 0), mid) for lo, hi, mid in rows]
     out = build.pad(x, grown)
-    if not (
-        build.is_const(value)
-        and build.scalar_of(value) == 0
-        and not np.signbit(build.scalar_of(value).real)
-    ):
+    if not (build.is_const(value) and build.scalar_of(value) == 0 and not np.signbit(build.scalar_of(value).real)):
         inside = build.pad(build.const(True, dt.bool_, x.shape), grown)
         out = build.where(inside, out, build.broadcast_to(value, out.shape))
     box = []
@@ -306,9 +282,7 @@ def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
     t = lift(operand)
     at = axis_of(axis, t.ndim, "split")
     if sum(sizes) != t.shape[at]:
-        raise note_user_line(
-            ShapeError(f"split sizes {tuple(sizes)} do not add up to {t.shape[at]}")
-        )
+        raise note_user_line(ShapeError(f"split sizes {tuple(sizes)} do not add up to {t.shape[at]}"))
     out: list[Array] = []
     start = 0
     for n in sizes:
@@ -322,17 +296,13 @@ def tile(operand: ArrayLike, reps: Shape) -> Array:
     """The array repeated reps[i] times along axis i."""
     t = lift(operand)
     if len(reps) != t.ndim:
-        raise note_user_line(
-            ShapeError(f"tile needs one count for each of {t.ndim} axes, got {tuple(reps)}")
-        )
+        raise note_user_line(ShapeError(f"tile needs one count for each of {t.ndim} axes, got {tuple(reps)}"))
     spread = build.expand(t.node, [(2 * i, int(r)) for i, r in enumerate(reps)])
-    return Tracer(
-        build.reshape(spread, tuple([n * r for n, r in zip(t.shape, reps, strict=True)])), t.weak
-    )
+    return Tracer(build.reshape(spread, tuple([n * r for n, r in zip(t.shape, reps, strict=True)])), t.weak)
 
 
 __all__ = [
-    "bitcast_convert_type", "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota",
-    "collapse", "concatenate", "convert_element_type", "expand_dims", "full", "full_like", "iota", "pad", "reshape", "rev",
-    "split", "squeeze", "tile", "transpose",
+    "bitcast_convert_type", "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank",
+    "broadcasted_iota", "collapse", "concatenate", "convert_element_type", "expand_dims", "full", "full_like",
+    "iota", "pad", "reshape", "rev", "split", "squeeze", "tile", "transpose",
 ]  # fmt: skip

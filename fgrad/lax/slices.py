@@ -1,6 +1,7 @@
 """Parts of arrays: fixed slices, and slices and updates whose start is computed.
 
-A computed start is moved so that the part lies inside the array; a negative one counts from the end.
+A computed start is moved so that the part lies inside the array; a negative one counts from the
+end.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ builtin_slice = slice
 
 # ---- fixed
 @public(static=("start_indices", "limit_indices", "strides"))
-def slice(
-    operand: ArrayLike, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None
-) -> Array:
+def slice(operand: ArrayLike, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None) -> Array:
     """The elements start, start+stride, .. below limit, along every axis.
 
     Raises ShapeError unless 0 <= start <= limit <= size and stride >= 1.
@@ -34,17 +33,13 @@ def slice(
     steps = (1,) * t.ndim if strides is None else tuple(strides)
     if not len(start_indices) == len(limit_indices) == len(steps) == t.ndim:
         raise note_user_line(
-            ShapeError(
-                f"slice of shape {t.shape} needs one start, limit and stride for each of {t.ndim} axes"
-            )
+            ShapeError(f"slice of shape {t.shape} needs one start, limit and stride for each of {t.ndim} axes")
         )
     box = []
     for n, lo, hi, step in zip(t.shape, start_indices, limit_indices, steps, strict=True):
         if not 0 <= lo <= hi <= n or step < 1:
             raise note_user_line(
-                ShapeError(
-                    f"slice {lo}:{hi}:{step} does not lie in an axis of {n} elements (0 <= start <= limit <= n)"
-                )
+                ShapeError(f"slice {lo}:{hi}:{step} does not lie in an axis of {n} elements (0 <= start <= limit <= n)")
             )
         size = -(-(hi - lo) // step)
         box.append((int(lo) if size else 0, int(size), int(step)))
@@ -59,13 +54,13 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """operand[start:limit:stride] along one axis, with Python's meaning of None and negative numbers."""
+    """operand[start:limit:stride] along one axis, with Python's meaning of None and negative
+    numbers.
+    """
     t = lift(operand)
     at = axis_of(axis, t.ndim, "slice_in_dim")
     if stride < 1:
-        raise note_user_line(
-            ArgumentError(f"slice_in_dim needs a stride of at least 1, got {stride}")
-        )
+        raise note_user_line(ArgumentError(f"slice_in_dim needs a stride of at least 1, got {stride}"))
     lo, hi, _ = builtin_slice(start_index, limit_index).indices(t.shape[at])
     return Tracer(build.slice_axis(t.node, at, lo, max(lo, hi), stride), t.weak)
 
@@ -77,9 +72,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     at = axis_of(axis, t.ndim, "index_in_dim")
     n, i = t.shape[at], operator.index(index)
     if not -n <= i < n:
-        raise note_user_line(
-            OutOfBoundsError(f"index {i} is out of bounds for axis {at} with {n} elements")
-        )
+        raise note_user_line(OutOfBoundsError(f"index {i} is out of bounds for axis {at} with {n} elements"))
     part = build.slice_axis(t.node, at, i % n, i % n + 1)
     return Tracer(part if keepdims else _without(part, at), t.weak)
 
@@ -96,16 +89,10 @@ def starts_of(indices: Any, shape: tuple[int, ...], name: str, wrap: bool = True
     else:
         vector = lift(indices).node
         if vector.ndim != 1:
-            raise note_user_line(
-                ShapeError(f"{name} needs a vector of start indices, got shape {vector.shape}")
-            )
-        nodes = [
-            build.reshape(build.slice_axis(vector, 0, i, i + 1), ()) for i in range(vector.shape[0])
-        ]
+            raise note_user_line(ShapeError(f"{name} needs a vector of start indices, got shape {vector.shape}"))
+        nodes = [build.reshape(build.slice_axis(vector, 0, i, i + 1), ()) for i in range(vector.shape[0])]
     if len(nodes) != len(shape):
-        raise note_user_line(
-            ShapeError(f"{name} needs one start index for each axis of {shape}, got {len(nodes)}")
-        )
+        raise note_user_line(ShapeError(f"{name} needs one start index for each axis of {shape}, got {len(nodes)}"))
     return [_start(i, n, name, wrap) for i, n in zip(nodes, shape, strict=True)]
 
 
@@ -139,7 +126,8 @@ def part_node(x: UOp, starts: Sequence[UOp], sizes: Sequence[int]) -> UOp:
 def dynamic_slice(
     operand: ArrayLike, start_indices: Any, slice_sizes: Shape, allow_negative_indices: bool = True
 ) -> Array:
-    """The part of `slice_sizes` that starts at computed indices, moved inside the array where it would leave it.
+    """The part of `slice_sizes` that starts at computed indices, moved inside the array where it
+    would leave it.
 
     start_indices   one integer scalar for each axis, or a vector of them
 
@@ -149,9 +137,7 @@ def dynamic_slice(
     t = lift(operand)
     sizes = shape_of(slice_sizes, "dynamic_slice")
     if len(sizes) != t.ndim or any(k > n for k, n in zip(sizes, t.shape, strict=True)):
-        raise note_user_line(
-            ShapeError(f"dynamic_slice cannot take a part of shape {sizes} out of {t.shape}")
-        )
+        raise note_user_line(ShapeError(f"dynamic_slice cannot take a part of shape {sizes} out of {t.shape}"))
     starts = starts_of(start_indices, t.shape, "dynamic_slice", allow_negative_indices)
     return Tracer(part_node(t.node, starts, sizes), t.weak)
 
@@ -171,9 +157,7 @@ def dynamic_slice_in_dim(
     sizes[at] = operator.index(slice_size)
     if not 0 <= sizes[at] <= t.shape[at]:
         raise note_user_line(
-            ShapeError(
-                f"dynamic_slice_in_dim cannot take {slice_size} of {t.shape[at]} elements along axis {at}"
-            )
+            ShapeError(f"dynamic_slice_in_dim cannot take {slice_size} of {t.shape[at]} elements along axis {at}")
         )
     starts: list[Any] = [0] * t.ndim
     starts[at] = start_index
@@ -206,14 +190,14 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any, allow_negative_indices: bool = True
 ) -> Array:
-    """`operand` with a part replaced by `update`, at computed indices moved so that it lies inside."""
+    """`operand` with a part replaced by `update`, at computed indices moved so that it lies
+    inside.
+    """
     t = lift(operand)
     value = cast_node(update, t.node.dtype)
     if value.ndim != t.ndim or any(k > n for k, n in zip(value.shape, t.shape, strict=True)):
         raise note_user_line(
-            ShapeError(
-                f"dynamic_update_slice cannot write a part of shape {value.shape} into {t.shape}"
-            )
+            ShapeError(f"dynamic_update_slice cannot write a part of shape {value.shape} into {t.shape}")
         )
     starts = starts_of(start_indices, t.shape, "dynamic_update_slice", allow_negative_indices)
     box: list[tuple[int | None, int, int]] = []
@@ -256,9 +240,7 @@ def dynamic_update_index_in_dim(
     node = value.node
     if node.ndim != t.ndim:
         node = build.reshape(node, (*node.shape[:at], 1, *node.shape[at:]))
-    return dynamic_update_slice_in_dim(
-        operand, Tracer(node, value.weak), index, at, allow_negative_indices
-    )
+    return dynamic_update_slice_in_dim(operand, Tracer(node, value.weak), index, at, allow_negative_indices)
 
 
 __all__ = [

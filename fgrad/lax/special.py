@@ -1,6 +1,8 @@
-"""Special functions of two arguments, Bessel functions, polygamma: made of series and continued fractions.
+"""Special functions of two arguments, Bessel functions, polygamma: made of series and continued
+fractions.
 
-All are computed in float64, whatever the dtype of the result. Formula numbers are those of the NIST Digital Library of
+All are computed in float64, whatever the dtype of the result. Formula numbers are those of the
+NIST Digital Library of
 Mathematical Functions (DLMF).
 """
 
@@ -80,24 +82,22 @@ def inlined(f: Callable[..., UOp], *xs: UOp) -> UOp:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A function of nodes, and its partial derivatives as functions of the same (None: not known)."""
+    """A function of nodes, and its partial derivatives as functions of the same (None: not
+    known).
+    """
 
     name: str
     value: Callable[..., UOp]
     partials: tuple[Callable[..., UOp] | None, ...]
 
-    def jvp(
-        self, primals: Sequence[UOp], tangents: Sequence[Maybe]
-    ) -> tuple[list[UOp], list[Maybe]]:
+    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
         """The sum of (partial derivative * tangent)."""
         total: Maybe = None
         for i, (partial, t) in enumerate(zip(self.partials, tangents, strict=True)):
             if t is None:
                 continue
             if partial is None:
-                raise NotImplementedError(
-                    f"the derivative of {self.name} in its argument {i}; use stop_gradient on it"
-                )
+                raise NotImplementedError(f"the derivative of {self.name} in its argument {i}; use stop_gradient on it")
             total = add_(total, mul(t, inlined(partial, *primals)))
         return [self.node(*primals)], [total]
 
@@ -135,9 +135,7 @@ def _lower_series(a: UOp, x: UOp) -> UOp:
 
     def going(state: list[UOp]) -> UOp:
         _, term, total, i = state
-        return build.and_(
-            build.lt(mul(build.abs_(total), _EPS), build.abs_(term)), build.lt(i, _STEPS)
-        )
+        return build.and_(build.lt(mul(build.abs_(total), _EPS), build.abs_(term)), build.lt(i, _STEPS))
 
     first = div(1, a)
     out = iterate(going, step, [a, first, first, build.const(0, dt.int64, a.shape)])
@@ -145,7 +143,9 @@ def _lower_series(a: UOp, x: UOp) -> UOp:
 
 
 def _upper_fraction(a: UOp, x: UOp) -> UOp:
-    """Q(a, x) for x >= a + 1 by its continued fraction (DLMF 8.9.2), evaluated from the front (modified Lentz)."""
+    """Q(a, x) for x >= a + 1 by its continued fraction (DLMF 8.9.2), evaluated from the front
+    (modified Lentz).
+    """
     tiny = 1e-300
 
     def step(state: list[UOp]) -> list[UOp]:
@@ -161,9 +161,7 @@ def _upper_fraction(a: UOp, x: UOp) -> UOp:
         return [b, c, d, mul(h, factor), factor, i]
 
     def going(state: list[UOp]) -> UOp:
-        return build.and_(
-            build.lt(2 * _EPS, build.abs_(sub(state[4], 1))), build.lt(state[5], _STEPS)
-        )
+        return build.and_(build.lt(2 * _EPS, build.abs_(sub(state[4], 1))), build.lt(state[5], _STEPS))
 
     b = add(sub(x, a), 1)
     d = div(1, b)
@@ -287,9 +285,7 @@ def _beta_fraction(a: UOp, b: UOp, x: UOp) -> UOp:
         return [c, d, h, factor, i]
 
     def going(state: list[UOp]) -> UOp:
-        return build.and_(
-            build.lt(2 * _EPS, build.abs_(sub(state[3], 1))), build.lt(state[4], _STEPS)
-        )
+        return build.and_(build.lt(2 * _EPS, build.abs_(sub(state[3], 1))), build.lt(state[4], _STEPS))
 
     d = div(1, _apart(sub(1, div(mul(total, x), add(a, 1))), tiny))
     start = [
@@ -309,9 +305,7 @@ def _incomplete_beta(a: UOp, b: UOp, x: UOp) -> UOp:
     ordinary = build.and_(inside, positive)
     one, half = build.const_like(1, a), build.const_like(0.5, a)
     p, q, y = where(ordinary, a, one), where(ordinary, b, one), where(ordinary, x, half)
-    is_low = build.lt(
-        y, div(add(p, 1), add(add(p, q), 2))
-    )  # else the mirror image converges faster
+    is_low = build.lt(y, div(add(p, 1), add(add(p, q), 2)))  # else the mirror image converges faster
     s, t = where(is_low, p, q), where(is_low, q, p)
     z = where(is_low, y, sub(1, y))
     front = sub(lgamma(add(p, q)), add(lgamma(p), lgamma(q)))
@@ -376,7 +370,9 @@ def zeta_node(s: UOp, q: UOp) -> UOp:
 
 @binary
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0, for x > 1 and q > 0; inf at x = 1, NaN elsewhere."""
+    """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0, for x > 1 and q > 0; inf at x
+    = 1, NaN elsewhere.
+    """
     (s, shift), weak = _pair("zeta", x, q)
 
     def value(s: UOp, shift: UOp) -> UOp:
@@ -384,9 +380,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
         two, one = build.const_like(2, s), build.const_like(1, s)
         found = zeta_node(where(good, s, two), where(good, shift, one))
         pole = build.or_(build.eq(s, 1), build.and_(build.lt(1, s), build.eq(shift, 0)))
-        return where(
-            good, found, where(pole, build.const_like(math.inf, s), build.const_like(math.nan, s))
-        )
+        return where(good, found, where(pole, build.const_like(math.inf, s), build.const_like(math.nan, s)))
 
     return Tracer(_in_double(value, s, shift), weak)
 
@@ -402,22 +396,20 @@ def _polygamma(m: int, x: ArrayLike) -> Array:
         good = build.lt(0, y)
         found = zeta_node(build.const_like(m + 1, y), where(good, y, build.const_like(1, y)))
         # below 0 the derivatives of the reflection formula would be needed
-        rest = where(
-            build.eq(y, 0), build.const_like(sign * math.inf, y), build.const_like(math.nan, y)
-        )
+        rest = where(build.eq(y, 0), build.const_like(sign * math.inf, y), build.const_like(math.nan, y))
         return where(good, mul(found, sign * math.factorial(m)), rest)
 
     return Tracer(_in_double(value, node), weak)
 
 
 def polygamma(m: int, x: ArrayLike) -> Array:
-    """The derivative of order `m` (a Python integer >= 0) of digamma, for x > 0; NaN below, for m > 0."""
+    """The derivative of order `m` (a Python integer >= 0) of digamma, for x > 0; NaN below, for m
+    > 0.
+    """
     try:
         order = int(m)
     except TypeError:
-        raise NotImplementedError(
-            "polygamma of a computed order; give it as a Python int"
-        ) from None
+        raise NotImplementedError("polygamma of a computed order; give it as a Python int") from None
     need(
         order == m and order >= 0,
         "polygamma",
@@ -431,7 +423,9 @@ _SERIES_END = 22.0  # beyond, the asymptotic series is exact in float64
 
 
 def _bessel_series(x: UOp, order: int) -> UOp:
-    """I_order(x) / (x/2)^order by its power series (DLMF 10.25.2), for |x| up to _SERIES_END; all terms are positive."""
+    """I_order(x) / (x/2)^order by its power series (DLMF 10.25.2), for |x| up to _SERIES_END; all
+    terms are positive.
+    """
     t = mul(mul(x, x), 0.25)
     total = build.const_like(0, x)
     for k in range(59, -1, -1):
@@ -469,9 +463,7 @@ def bessel_node(x: UOp, order: int) -> UOp:
 def _bessel_slope(x: UOp, order: int) -> UOp:
     """The derivative of e^-|x| I_order(x) (DLMF 10.29.3)."""
     i0, i1 = bessel_node(x, 0), bessel_node(x, 1)
-    sign = where(
-        build.lt(x, 0), build.const_like(-1, x), where(build.lt(0, x), build.const_like(1, x), x)
-    )
+    sign = where(build.lt(x, 0), build.const_like(-1, x), where(build.lt(0, x), build.const_like(1, x), x))
     if order == 0:
         return sub(i1, mul(sign, i0))
     safe = where(build.eq(x, 0), build.const_like(1, x), x)
@@ -506,5 +498,6 @@ def bessel_i1e(x: ArrayLike) -> Array:
 
 
 __all__ = [
-    "bessel_i0e", "bessel_i1e", "betainc", "igamma", "igamma_grad_a", "igammac", "polygamma", "random_gamma_grad", "zeta",
+    "bessel_i0e", "bessel_i1e", "betainc", "igamma", "igamma_grad_a", "igammac", "polygamma",
+    "random_gamma_grad", "zeta",
 ]  # fmt: skip

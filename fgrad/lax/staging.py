@@ -1,6 +1,7 @@
 """From Python functions to the closed programs of loops and branches.
 
-Several functions that run on the same operands (branches; condition and body) are closed together: what any of them captures
+Several functions that run on the same operands (branches; condition and body) are closed
+together: what any of them captures
 becomes an operand of all. A Ref that one of them writes becomes an operand and a result.
 """
 
@@ -28,7 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def as_one_program(what: str) -> Callable[[F], F]:
-    """Decorate a function of (functions and arrays): outside of any stage a call of it is traced, compiled and run as a whole.
+    """Decorate a function of (functions and arrays): outside of any stage a call of it is traced,
+    compiled and run as a whole.
 
     Array arguments may be pytrees; leaves that are no arrays (functions, flags) are passed through.
     """
@@ -39,9 +41,7 @@ def as_one_program(what: str) -> Callable[[F], F]:
             if is_tracing():
                 return body(*args, **kwargs)
             leaves, spec = tree.flatten((args, kwargs), is_leaf=callable)
-            moving = [
-                i for i, x in enumerate(leaves) if is_arraylike(x) and not isinstance(x, bool | int)
-            ]
+            moving = [i for i, x in enumerate(leaves) if is_arraylike(x) and not isinstance(x, bool | int)]
 
             def run(*arrays: Any) -> Any:
                 full = list(leaves)
@@ -53,9 +53,7 @@ def as_one_program(what: str) -> Callable[[F], F]:
             operands = [operand(leaves[i]) for i in moving]
             in_tree = tree.structure((tuple([0] * len(moving)), {}))
             closed = close_over(run, operands, in_tree, Stage(what))
-            results = apply(
-                closed.program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs
-            )
+            results = apply(closed.program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
             return tree.unflatten(closed.out_tree, results[: len(closed.out_avals)])
 
         return cast(F, wrapper)
@@ -103,7 +101,9 @@ def current(ref: Ref) -> UOp:
 def close_together(
     functions: Sequence[tuple[Sequence[UOp], Sequence[UOp]]], what: str
 ) -> tuple[list[UOp], list[Program]]:
-    """(params, outs) of several functions -> (captured outer nodes, Programs over (*captured, *params))."""
+    """(params, outs) of several functions -> (captured outer nodes, Programs over (*captured,
+    *params)).
+    """
     closed = [closure(params, outs) for params, outs in functions]
     union: dict[UOp, None] = {}
     for captured, _ in closed:
@@ -140,7 +140,9 @@ def fits(node: UOp, weak: bool, aval: Aval) -> UOp | None:
 
 
 def wider(old: Aval, node: UOp, weak: bool) -> Aval | None:
-    """The aval that a weak initial value takes when the body gives a stronger dtype; None when they cannot agree."""
+    """The aval that a weak initial value takes when the body gives a stronger dtype; None when
+    they cannot agree.
+    """
     if node.shape != old.shape or not old.weak or weak:
         return None
     return Aval(node.dtype, old.shape) if node.dtype is not old.dtype else None
@@ -154,7 +156,8 @@ def mismatch(what: str, path: str, want: Aval, got: Aval) -> ArgumentError:
         way_out = f"convert it with .astype, or start from a {got.dtype} value"
     return note_user_line(
         ArgumentError(
-            f"{what}: {path} must have type {describe(want)}, as it began, but the function returned "
+            f"{what}: {path} must have type {describe(want)}, as it began, but the function "
+            f"returned "
             f"{describe(got)}; {way_out}"
         )
     )
@@ -166,6 +169,6 @@ def tracers(nodes: Sequence[UOp], weak: Sequence[bool]) -> list[Tracer]:
 
 
 __all__ = [
-    "Function", "as_one_program", "close_together", "current", "describe", "fits", "mismatch",
-    "refs_of", "tracers", "wider",
+    "Function", "as_one_program", "close_together", "current", "describe", "fits", "mismatch", "refs_of",
+    "tracers", "wider",
 ]  # fmt: skip

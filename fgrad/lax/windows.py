@@ -18,16 +18,16 @@ from fgrad.uop.op import Op
 def pads_of(
     padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """`padding` as one (low, high) for each axis: worked out for "SAME", "SAME_LOWER" and "VALID"."""
+    """`padding` as one (low, high) for each axis: worked out for "SAME", "SAME_LOWER" and
+    "VALID".
+    """
     if isinstance(padding, str):
         name = padding.upper()
         if name == "VALID":
             return [(0, 0)] * len(sizes)
         if name not in ("SAME", "SAME_LOWER"):
             raise note_user_line(
-                ArgumentError(
-                    f'padding is "SAME", "SAME_LOWER", "VALID" or pairs of ints, got {padding!r}'
-                )
+                ArgumentError(f'padding is "SAME", "SAME_LOWER", "VALID" or pairs of ints, got {padding!r}')
             )
         out = []
         for n, k, s in zip(sizes, windows, strides, strict=True):
@@ -38,9 +38,7 @@ def pads_of(
     pairs = [tuple([int(p) for p in pair]) for pair in padding]
     if len(pairs) != len(sizes) or any(len(p) != 2 for p in pairs):
         raise note_user_line(
-            ArgumentError(
-                f"padding needs one (low, high) for each of {len(sizes)} axes, got {padding!r}"
-            )
+            ArgumentError(f"padding needs one (low, high) for each of {len(sizes)} axes, got {padding!r}")
         )
     return [(lo, hi) for lo, hi in pairs]
 
@@ -65,10 +63,12 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:
-    """Every window of `operand` combined by `computation`, one of add, mul, max, min and the bitwise ones.
+    """Every window of `operand` combined by `computation`, one of add, mul, max, min and the
+    bitwise ones.
 
     init_value         what each window starts from
-    window_dimensions  size of the window along every axis; strides and dilations likewise, 1 by default
+    window_dimensions  size of the window along every axis; strides and dilations likewise, 1 by
+                       default
     padding            "SAME", "VALID", or one (low, high) for each axis
 
     Raises NotImplementedError for other functions.
@@ -92,9 +92,7 @@ def reduce_window(
 def _factors(values: Any, n: int, what: str) -> tuple[int, ...]:
     out = (1,) * n if values is None else tuple([int(v) for v in values])
     if len(out) != n or any(v < 1 for v in out):
-        raise note_user_line(
-            ArgumentError(f"reduce_window needs {n} {what} of at least 1, got {values!r}")
-        )
+        raise note_user_line(ArgumentError(f"reduce_window needs {n} {what} of at least 1, got {values!r}"))
     return out
 
 
@@ -113,11 +111,7 @@ def _reduce_window(
     t = lift(x)
     node, n = t.node, t.ndim
     if len(window) != n:
-        raise note_user_line(
-            ShapeError(
-                f"reduce_window of shape {t.shape} needs {n} window_dimensions, got {window}"
-            )
-        )
+        raise note_user_line(ShapeError(f"reduce_window of shape {t.shape} needs {n} window_dimensions, got {window}"))
     window = _factors(window, n, "window_dimensions")
     strides = _factors(strides, n, "window_strides")
     grown, spaced = (

@@ -1,4 +1,6 @@
-"""Neural network functions: activations, the softmax family, attention, pooling, and `initializers`."""
+"""Neural network functions: activations, the softmax family, attention, pooling, and
+`initializers`.
+"""
 
 from fgrad.nn import initializers as initializers
 from fgrad.nn.activations import celu as celu
@@ -38,9 +40,9 @@ from fgrad.nn.pooling import min_pool as min_pool
 from fgrad.numpy import tanh as tanh
 
 __all__ = [
-    "avg_pool", "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid",
-    "hard_silu", "hard_swish", "hard_tanh", "identity", "initializers", "leaky_relu",
-    "log1mexp", "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "max_pool", "min_pool",
-    "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softmax",
-    "softplus", "sparse_plus", "sparse_sigmoid", "squareplus", "standardize", "swish", "tanh",
+    "avg_pool", "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu",
+    "hard_swish", "hard_tanh", "identity", "initializers", "leaky_relu", "log1mexp", "log_sigmoid",
+    "log_softmax", "logmeanexp", "logsumexp", "max_pool", "min_pool", "mish", "one_hot", "relu", "relu6",
+    "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus", "sparse_plus", "sparse_sigmoid",
+    "squareplus", "standardize", "swish", "tanh",
 ]  # fmt: skip

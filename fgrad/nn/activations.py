@@ -166,9 +166,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     return _apply("celu", value, x)
 
 
-_SELU_ALPHA = (
-    1.6732632423543772  # Klambauer et al.: Self-Normalizing Neural Networks (2017), equation 14
-)
+_SELU_ALPHA = 1.6732632423543772  # Klambauer et al.: Self-Normalizing Neural Networks (2017), equation 14
 _SELU_SCALE = 1.0507009873554805
 
 
@@ -250,7 +248,9 @@ def _log1mexp(x: UOp) -> UOp:
 
 @public(static=("axis",))
 def glu(x: ArrayLike, axis: int = -1) -> Array:
-    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd size."""
+    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd
+    size.
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(dtype.is_float, "glu", f"it takes real numbers, not {dtype}")
     at = axis_of(axis, node.ndim, "glu")
@@ -284,7 +284,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -
 
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu", "log1mexp",
-    "log_sigmoid", "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus", "sparse_plus",
-    "sparse_sigmoid", "squareplus", "swish",
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity",
+    "leaky_relu", "log1mexp", "log_sigmoid", "mish", "one_hot", "relu", "relu6", "selu", "sigmoid", "silu",
+    "soft_sign", "softplus", "sparse_plus", "sparse_sigmoid", "squareplus", "swish",
 ]  # fmt: skip

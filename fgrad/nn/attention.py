@@ -19,7 +19,9 @@ from fgrad.uop.op import Op
 
 
 def _masked_softmax(x: UOp, mask: UOp | None) -> UOp:
-    """softmax over the last axis; rows without a visible element are 0, and so are their gradients."""
+    """softmax over the last axis; rows without a visible element are 0, and so are their
+    gradients.
+    """
     axis = [x.ndim - 1]
     if mask is not None:
         x = where(mask, x, build.const_like(-math.inf, x))
@@ -48,9 +50,7 @@ def _visible(
         parts.append(and_(le(sub(query, left), key), le(key, add(query, right))))
     for position, length in zip((query, key), lengths, strict=True):
         if length is not None:
-            spread = build.expand(
-                build.cast(length, dt.int64), [(1, shape[1]), (2, shape[2]), (3, shape[3])]
-            )
+            spread = build.expand(build.cast(length, dt.int64), [(1, shape[1]), (2, shape[2]), (3, shape[3])])
             parts.append(lt(position, spread))
     out: UOp | None = None
     for p in parts:
@@ -86,7 +86,8 @@ def dot_product_attention(
 ) -> Array:
     """softmax(query key^T * scale + bias) value.
 
-    query        [b, t, n, h] (or without b); key, value [b, s, k, h]: n heads share k <= n key heads
+    query        [b, t, n, h] (or without b); key, value [b, s, k, h]: n heads share k <= n key
+                 heads
     bias, mask   broadcast to [b, n, t, s]; the mask is bool, true where a key is seen
     scale        1 / sqrt(h) by default
     is_causal    a query sees the keys up to its own position
@@ -95,13 +96,9 @@ def dot_product_attention(
     Logits and softmax are computed in float32 for half types. A query that sees no key gives 0.
     """
     if implementation not in (None, "xla"):
-        raise note_user_line(
-            ArgumentError(f"there is one implementation of attention; got {implementation!r}")
-        )
+        raise note_user_line(ArgumentError(f"there is one implementation of attention; got {implementation!r}"))
     if return_residual:
-        raise NotImplementedError(
-            "dot_product_attention with return_residual; compute logsumexp of the logits"
-        )
+        raise NotImplementedError("dot_product_attention with return_residual; compute logsumexp of the logits")
     (q, k, v), dtype, weak = promoted(query, key, value)
     need(dtype.is_float, "dot_product_attention", f"it takes floating arrays, not {dtype}")
     is_single = q.ndim == 3
@@ -111,7 +108,8 @@ def dot_product_attention(
     if k.shape != (b, s, heads, h) or v.shape[:3] != k.shape[:3] or n % heads:
         raise note_user_line(
             ShapeError(
-                f"dot_product_attention: query {q.shape}, key {k.shape} and value {v.shape} do not fit; the batch and depth "
+                f"dot_product_attention: query {q.shape}, key {k.shape} and value {v.shape} do "
+                f"not fit; the batch and depth "
                 "are the same, and the number of query heads is a multiple of the key heads"
             )
         )
@@ -124,13 +122,9 @@ def dot_product_attention(
     if bias is not None:
         logits = add(logits, build.broadcast_to(_four(bias, inner), logits.shape))
     window = (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size
-    lengths = [
-        None if x is None else lift(x).node for x in (query_seq_lengths, key_value_seq_lengths)
-    ]
+    lengths = [None if x is None else lift(x).node for x in (query_seq_lengths, key_value_seq_lengths)]
     shown = None if mask is None else _four(mask, dt.bool_)
-    weights = _masked_softmax(
-        logits, _visible(logits.shape, shown, is_causal, (lengths[0], lengths[1]), window)
-    )
+    weights = _masked_softmax(logits, _visible(logits.shape, shown, is_causal, (lengths[0], lengths[1]), window))
     weights = build.reshape(weights, (b, heads, n // heads, t, s))
     out = contract(weights, v, ([4], [1]), ([0, 1], [0, 2]))  # [b, heads, group, t, depth]
     out = build.reshape(build.permute(out, [0, 3, 1, 2, 4]), (b, t, n, v.shape[3]))

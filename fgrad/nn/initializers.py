@@ -30,16 +30,12 @@ def _dtype(given: DTypeLike, default: DTypeLike) -> dt.DType:
     return dt.default_float() if what is None else to_dtype(what)
 
 
-def zeros(
-    key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None
-) -> Array:
+def zeros(key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None) -> Array:
     """All 0; the key is not used."""
     return full(shape, 0, _dtype(dtype, None))
 
 
-def ones(
-    key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None
-) -> Array:
+def ones(key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None) -> Array:
     """All 1; the key is not used."""
     return full(shape, 1, _dtype(dtype, None))
 
@@ -88,18 +84,14 @@ def _product(shape: Sequence[int], axes: Axes) -> int:
     return math.prod([shape[a] for a in given])
 
 
-def fans(
-    shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
-) -> tuple[float, float]:
+def fans(shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()) -> tuple[float, float]:
     """-> (fan_in, fan_out): how many inputs feed an output, and the other way round.
 
     Axes that are neither are the receptive field and count for both.
     """
     if len(shape) < 2 and isinstance(in_axis, int) and isinstance(out_axis, int):
         raise note_user_line(
-            ShapeError(
-                f"this initializer needs at least two axes (in_axis, out_axis), got shape {tuple(shape)}"
-            )
+            ShapeError(f"this initializer needs at least two axes (in_axis, out_axis), got shape {tuple(shape)}")
         )
     into, out, batch = [_product(shape, a) for a in (in_axis, out_axis, batch_axis)]
     field = math.prod(shape) / into / out / batch if into and out and batch else 0.0
@@ -124,21 +116,18 @@ def variance_scaling(
     distribution  "truncated_normal", "normal" or "uniform"
     """
     if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
-        raise note_user_line(
-            ArgumentError(f'mode is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg", got {mode!r}')
-        )
+        raise note_user_line(ArgumentError(f'mode is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg", got {mode!r}'))
     if distribution not in ("truncated_normal", "normal", "uniform"):
         raise note_user_line(
-            ArgumentError(
-                f'distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}'
-            )
+            ArgumentError(f'distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}')
         )
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         kind = _dtype(dtype, None)
         fan_in, fan_out = fans(shape, in_axis, out_axis, batch_axis)
         n = {
-            "fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2, "fan_geo_avg": math.sqrt(fan_in * fan_out),
+            "fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2,
+            "fan_geo_avg": math.sqrt(fan_in * fan_out),
         }[mode]  # fmt: skip
         variance = scale / n if n else 0.0
         if distribution == "uniform":
@@ -153,12 +142,8 @@ def variance_scaling(
     return init
 
 
-def _family(
-    scale: float, mode: str, distribution: str, name: str, doc: str
-) -> Callable[..., Initializer]:
-    def make(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = None
-    ) -> Initializer:
+def _family(scale: float, mode: str, distribution: str, name: str, doc: str) -> Callable[..., Initializer]:
+    def make(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = None) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     make.__name__ = make.__qualname__ = name
@@ -166,9 +151,7 @@ def _family(
     return make
 
 
-glorot_uniform = _family(
-    1.0, "fan_avg", "uniform", "glorot_uniform", "Uniform, variance 1 / mean of the fans."
-)
+glorot_uniform = _family(1.0, "fan_avg", "uniform", "glorot_uniform", "Uniform, variance 1 / mean of the fans.")
 glorot_normal = _family(
     1.0,
     "fan_avg",
@@ -177,49 +160,40 @@ glorot_normal = _family(
     "Truncated normal, variance 1 / mean of the fans.",
 )
 lecun_uniform = _family(1.0, "fan_in", "uniform", "lecun_uniform", "Uniform, variance 1 / fan_in.")
-lecun_normal = _family(
-    1.0, "fan_in", "truncated_normal", "lecun_normal", "Truncated normal, variance 1 / fan_in."
-)
+lecun_normal = _family(1.0, "fan_in", "truncated_normal", "lecun_normal", "Truncated normal, variance 1 / fan_in.")
 he_uniform = _family(2.0, "fan_in", "uniform", "he_uniform", "Uniform, variance 2 / fan_in.")
-he_normal = _family(
-    2.0, "fan_in", "truncated_normal", "he_normal", "Truncated normal, variance 2 / fan_in."
-)
+he_normal = _family(2.0, "fan_in", "truncated_normal", "he_normal", "Truncated normal, variance 2 / fan_in.")
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
-    """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length `scale`.
+    """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length
+    `scale`.
 
     column_axis   the axis of the columns; all others together are the rows
     """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         if len(shape) < 2:
-            raise note_user_line(
-                ShapeError(f"orthogonal needs at least two axes, got shape {tuple(shape)}")
-            )
+            raise note_user_line(ShapeError(f"orthogonal needs at least two axes, got shape {tuple(shape)}"))
         at = column_axis % len(shape)
         n, rest = shape[at], [m for i, m in enumerate(shape) if i != at]
         q = structured.orthogonal(key, n, (), _dtype(dtype, None), math.prod(rest))
-        return functions.multiply(
-            functions.moveaxis(functions.reshape(q, (n, *rest)), 0, at), scale
-        )
+        return functions.multiply(functions.moveaxis(functions.reshape(q, (n, *rest)), 0, at), scale)
 
     return init
 
 
-def delta_orthogonal(
-    scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None
-) -> Initializer:
-    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and 0 around."""
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
+    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and
+    0 around.
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
             raise note_user_line(
-                ShapeError(
-                    f"delta_orthogonal needs [spatial.., in, out] with in <= out, got {tuple(shape)}"
-                )
+                ShapeError(f"delta_orthogonal needs [spatial.., in, out] with in <= out, got {tuple(shape)}")
             )
         kind = _dtype(dtype, None)
         center = orthogonal(scale, column_axis, kind)(key, shape[-2:])
@@ -231,7 +205,8 @@ def delta_orthogonal(
 
 
 __all__ = [
-    "Initializer", "constant", "delta_orthogonal", "fans", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
-    "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal",
-    "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros",
+    "Initializer", "constant", "delta_orthogonal", "fans", "glorot_normal", "glorot_uniform", "he_normal",
+    "he_uniform", "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones",
+    "orthogonal", "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform",
+    "zeros",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """softmax, logsumexp and their relatives: shifted by the maximum, so that nothing overflows.
 
-Where every element is -inf (or masked by `where`), logsumexp is -inf, softmax is 0, and gradients are 0.
+Where every element is -inf (or masked by `where`), logsumexp is -inf, softmax is 0, and gradients
+are 0.
 """
 
 from __future__ import annotations
@@ -116,9 +117,7 @@ def logsumexp(
         parts = mul(parts, build.broadcast_to(build.cast(factor, wide.dtype), parts.shape))
     total = build.reduce_(parts, axes)
     if return_sign:
-        sign = build.where(
-            build.lt(total, 0), build.const_like(-1, total), build.const_like(1, total)
-        )
+        sign = build.where(build.lt(total, 0), build.const_like(-1, total), build.const_like(1, total))
         sign = build.where(build.eq(total, 0), total, sign)
         value = _log_total(build.abs_(total), shift)
         outs = [_restored(build.cast(v, x.dtype), x, axes, keepdims) for v in (value, sign)]
@@ -132,9 +131,7 @@ def logsumexp(
 
 
 @public(static=("axis", "keepdims"))
-def logmeanexp(
-    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
-) -> Array:
+def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """log(mean(exp(x))) over `axis`, without overflow; `where` selects the elements that count."""
     node, weak = _operand("logmeanexp", x)
     node = _kept(node, where, -math.inf)
@@ -186,13 +183,13 @@ def standardize(
     where: ArrayLike | None = None,
     algorithm: Any = None,
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x` unless given."""
+    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x`
+    unless given.
+    """
     node, weak = _operand("standardize", x)
     axes = axes_of(axis, node.ndim, "standardize")
     wide = build.cast(node, dt.accumulator(node.dtype))
-    ones = (
-        build.const_like(1, wide) if where is None else _kept(build.const_like(1, wide), where, 0.0)
-    )
+    ones = build.const_like(1, wide) if where is None else _kept(build.const_like(1, wide), where, 0.0)
     count = build.reduce_(ones, axes)
 
     def average(values: UOp) -> UOp:
@@ -211,11 +208,7 @@ def _given(value: ArrayLike, like: UOp, axes: tuple[int, ...]) -> UOp:
     """A mean or variance, with or without the axes it was taken over."""
     node = build.cast(lift(value).node, like.dtype)
     kept = tuple([n for i, n in enumerate(like.shape) if i not in axes])
-    return (
-        _along(node, like, axes)
-        if node.shape == kept and len(axes)
-        else build.broadcast_to(node, like.shape)
-    )
+    return _along(node, like, axes) if node.shape == kept and len(axes) else build.broadcast_to(node, like.shape)
 
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "softmax", "standardize"]

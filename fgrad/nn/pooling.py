@@ -21,9 +21,7 @@ def _window(
     lead = len(shape) - len(window_shape) - 1
     if lead < 0:
         raise note_user_line(
-            ShapeError(
-                f"pooling over {len(window_shape)} axes needs [.., spatial.., feature], got {shape}"
-            )
+            ShapeError(f"pooling over {len(window_shape)} axes needs [.., spatial.., feature], got {shape}")
         )
     steps = (1,) * len(window_shape) if strides is None else tuple(strides)
     window = (*(1,) * lead, *window_shape, 1)
@@ -39,7 +37,8 @@ def max_pool(
     strides: Sequence[int] | None = None,
     padding: Any = "VALID",
 ) -> Array:
-    """The maximum of every window: [.., spatial.., feature] -> the same axes, smaller. Ties share the gradient.
+    """The maximum of every window: [.., spatial.., feature] -> the same axes, smaller. Ties share
+    the gradient.
 
     strides   1 by default
     """

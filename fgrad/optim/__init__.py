@@ -1,4 +1,6 @@
-"""Optimizers as gradient transformations: `init`, `update`, `apply_updates`, and schedules for the learning rate."""
+"""Optimizers as gradient transformations: `init`, `update`, `apply_updates`, and schedules for
+the learning rate.
+"""
 
 from fgrad.optim.clipping import add_decayed_weights as add_decayed_weights
 from fgrad.optim.clipping import clip as clip
@@ -49,14 +51,12 @@ from fgrad.optim.transformation import set_to_zero as set_to_zero
 from fgrad.optim.transformation import stateless as stateless
 
 __all__ = [
-    "EmptyState", "GradientTransformation", "ScaleByAdamState", "ScaleByLionState",
-    "ScaleByRStdDevState", "ScaleByRmsState", "ScaleByRssState", "ScaleByScheduleState",
-    "TraceState", "adagrad", "adam", "adamw", "add_decayed_weights", "apply_updates", "chain",
-    "clip", "clip_by_global_norm", "constant_schedule", "cosine_decay_schedule",
-    "exponential_decay", "global_norm", "identity", "join_schedules", "linear_schedule", "lion",
-    "masked", "momentum", "piecewise_constant_schedule", "polynomial_schedule", "rmsprop",
-    "scale", "scale_by_adam", "scale_by_learning_rate", "scale_by_lion", "scale_by_rms",
-    "scale_by_rss", "scale_by_schedule", "scale_by_stddev", "set_to_zero", "sgd", "stateless",
-    "trace", "warmup_constant_schedule", "warmup_cosine_decay_schedule",
-    "warmup_exponential_decay_schedule",
+    "EmptyState", "GradientTransformation", "ScaleByAdamState", "ScaleByLionState", "ScaleByRStdDevState",
+    "ScaleByRmsState", "ScaleByRssState", "ScaleByScheduleState", "TraceState", "adagrad", "adam", "adamw",
+    "add_decayed_weights", "apply_updates", "chain", "clip", "clip_by_global_norm", "constant_schedule",
+    "cosine_decay_schedule", "exponential_decay", "global_norm", "identity", "join_schedules",
+    "linear_schedule", "lion", "masked", "momentum", "piecewise_constant_schedule", "polynomial_schedule",
+    "rmsprop", "scale", "scale_by_adam", "scale_by_learning_rate", "scale_by_lion", "scale_by_rms",
+    "scale_by_rss", "scale_by_schedule", "scale_by_stddev", "set_to_zero", "sgd", "stateless", "trace",
+    "warmup_constant_schedule", "warmup_cosine_decay_schedule", "warmup_exponential_decay_schedule",
 ]  # fmt: skip

@@ -62,9 +62,7 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 
     def shortened(updates: Updates, params: Params) -> Updates:
         leaves, spec = tree.flatten(updates)
-        return tree.unflatten(
-            spec, _shortened(leaves, global_norm(updates), max_norm) if leaves else []
-        )
+        return tree.unflatten(spec, _shortened(leaves, global_norm(updates), max_norm) if leaves else [])
 
     return stateless(shortened)
 
@@ -74,9 +72,7 @@ def _decayed(u: ArrayLike, p: ArrayLike, rate: ArrayLike) -> Array:
     t = lift(u)
     inner = wide(t.node)
     weight = build.cast(lift(p).node, inner.dtype)
-    return Tracer(
-        build.cast(add(inner, mul(weight, cast_node(rate, inner.dtype))), t.node.dtype), t.weak
-    )
+    return Tracer(build.cast(add(inner, mul(weight, cast_node(rate, inner.dtype))), t.node.dtype), t.weak)
 
 
 def add_decayed_weights(weight_decay: float = 0.0, mask: Any = None) -> GradientTransformation:

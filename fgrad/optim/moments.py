@@ -1,6 +1,8 @@
-"""Transformations that remember past gradients: momentum, and running means of gradients and their squares.
+"""Transformations that remember past gradients: momentum, and running means of gradients and
+their squares.
 
-Moments have the dtypes of the parameters (unless asked otherwise) and are computed in float32 for half types.
+Moments have the dtypes of the parameters (unless asked otherwise) and are computed in float32 for
+half types.
 """
 
 from __future__ import annotations
@@ -57,10 +59,10 @@ def _trace(g: ArrayLike, t: ArrayLike, decay: ArrayLike, nesterov: bool) -> tupl
     return _outputs(g, add(x, mul(new, rate)) if nesterov else new, (new, t))
 
 
-def trace(
-    decay: float, nesterov: bool = False, accumulator_dtype: Any = None
-) -> GradientTransformation:
-    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step ahead."""
+def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -> GradientTransformation:
+    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step
+    ahead.
+    """
 
     def init(params: Params) -> State:
         return TraceState(zeros_like(params, accumulator_dtype))
@@ -123,7 +125,9 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both without bias."""
+    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both
+    without bias.
+    """
 
     def init(params: Params) -> State:
         return ScaleByAdamState(zero_count(), zeros_like(params, mu_dtype), zeros_like(params))
@@ -131,10 +135,7 @@ def scale_by_adam(
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
         count = incremented(state.count)
         leaves, (ms, vs), spec = leaves_beside(updates, state.mu, state.nu)
-        rows = [
-            _adam(g, m, v, count, b1, b2, eps, eps_root, nesterov)
-            for g, m, v in zip(leaves, ms, vs, strict=True)
-        ]
+        rows = [_adam(g, m, v, count, b1, b2, eps, eps_root, nesterov) for g, m, v in zip(leaves, ms, vs, strict=True)]
         updates, mu, nu = rebuilt(spec, rows, 3)
         return updates, ScaleByAdamState(count, mu, nu)
 
@@ -156,9 +157,7 @@ class ScaleByRStdDevState(NamedTuple):
 
 
 @public(static=("eps_in_sqrt",))
-def _rms(
-    g: ArrayLike, v: ArrayLike, decay: ArrayLike, eps: ArrayLike, eps_in_sqrt: bool
-) -> tuple[Array, ...]:
+def _rms(g: ArrayLike, v: ArrayLike, decay: ArrayLike, eps: ArrayLike, eps_in_sqrt: bool) -> tuple[Array, ...]:
     x = wide(lift(g).node)
     nu = _blend(build.cast(lift(v).node, x.dtype), mul(x, x), cast_node(decay, x.dtype))
     small = cast_node(eps, x.dtype)
@@ -202,16 +201,11 @@ def scale_by_stddev(
     """Divides by the running standard deviation."""
 
     def init(params: Params) -> State:
-        return ScaleByRStdDevState(
-            zeros_like(params), tree.map_(lambda p: full_like(p, initial_scale), params)
-        )
+        return ScaleByRStdDevState(zeros_like(params), tree.map_(lambda p: full_like(p, initial_scale), params))
 
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
         leaves, (ms, vs), spec = leaves_beside(updates, state.mu, state.nu)
-        rows = [
-            _stddev(g, m, v, decay, eps, eps_in_sqrt)
-            for g, m, v in zip(leaves, ms, vs, strict=True)
-        ]
+        rows = [_stddev(g, m, v, decay, eps, eps_in_sqrt) for g, m, v in zip(leaves, ms, vs, strict=True)]
         updates, mu, nu = rebuilt(spec, rows, 3)
         return updates, ScaleByRStdDevState(mu, nu)
 
@@ -235,10 +229,10 @@ def _rss(g: ArrayLike, s: ArrayLike, eps: ArrayLike) -> tuple[Array, ...]:
     return _outputs(g, mul(x, factor), (total, s))
 
 
-def scale_by_rss(
-    initial_accumulator_value: float = 0.1, eps: float = 1e-7
-) -> GradientTransformation:
-    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad, 2011)."""
+def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> GradientTransformation:
+    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad,
+    2011).
+    """
 
     def init(params: Params) -> State:
         return ScaleByRssState(tree.map_(lambda p: full_like(p, initial_accumulator_value), params))
@@ -270,10 +264,10 @@ def _lion(g: ArrayLike, m: ArrayLike, b1: ArrayLike, b2: ArrayLike) -> tuple[Arr
     return _outputs(g, sign, (_blend(old, x, cast_node(b2, x.dtype)), m))
 
 
-def scale_by_lion(
-    b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None
-) -> GradientTransformation:
-    """The sign of a blend of gradient and running mean (Chen et al.: Symbolic Discovery of Optimization Algorithms, 2023)."""
+def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> GradientTransformation:
+    """The sign of a blend of gradient and running mean (Chen et al.: Symbolic Discovery of
+    Optimization Algorithms, 2023).
+    """
 
     def init(params: Params) -> State:
         return ScaleByLionState(zero_count(), zeros_like(params, mu_dtype))
@@ -288,6 +282,6 @@ def scale_by_lion(
 
 
 __all__ = [
-    "ScaleByAdamState", "ScaleByLionState", "ScaleByRStdDevState", "ScaleByRmsState", "ScaleByRssState", "TraceState",
-    "scale_by_adam", "scale_by_lion", "scale_by_rms", "scale_by_rss", "scale_by_stddev", "trace",
+    "ScaleByAdamState", "ScaleByLionState", "ScaleByRStdDevState", "ScaleByRmsState", "ScaleByRssState",
+    "TraceState", "scale_by_adam", "scale_by_lion", "scale_by_rms", "scale_by_rss", "scale_by_stddev", "trace",
 ]  # fmt: skip

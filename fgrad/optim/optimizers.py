@@ -41,9 +41,7 @@ def sgd(
     return chain(inner, scale_by_learning_rate(learning_rate))
 
 
-def momentum(
-    learning_rate: ScalarOrSchedule, momentum: float = 0.9, nesterov: bool = False
-) -> GradientTransformation:
+def momentum(learning_rate: ScalarOrSchedule, momentum: float = 0.9, nesterov: bool = False) -> GradientTransformation:
     """Gradient descent with momentum."""
     return sgd(learning_rate, momentum, nesterov)
 
@@ -77,7 +75,9 @@ def adamw(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Adam with weight decay apart from the gradient (Loshchilov, Hutter 2017); `mask` says which parameters decay."""
+    """Adam with weight decay apart from the gradient (Loshchilov, Hutter 2017); `mask` says which
+    parameters decay.
+    """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
         add_decayed_weights(weight_decay, mask),
@@ -95,7 +95,9 @@ def rmsprop(
     momentum: float | None = None,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Divides by the running root mean square (`centered`: standard deviation), then momentum if it is given."""
+    """Divides by the running root mean square (`centered`: standard deviation), then momentum if
+    it is given.
+    """
     by = scale_by_stddev if centered else scale_by_rms
     return chain(
         by(decay, eps, initial_scale, eps_in_sqrt),
@@ -108,9 +110,7 @@ def adagrad(
     learning_rate: ScalarOrSchedule, initial_accumulator_value: float = 0.1, eps: float = 1e-7
 ) -> GradientTransformation:
     """Divides by the root of the sum of all squares so far."""
-    return chain(
-        scale_by_rss(initial_accumulator_value, eps), scale_by_learning_rate(learning_rate)
-    )
+    return chain(scale_by_rss(initial_accumulator_value, eps), scale_by_learning_rate(learning_rate))
 
 
 def lion(

@@ -65,9 +65,7 @@ def polynomial_schedule(
     return lambda count: _polynomial(count, init_value, end_value, power, steps, begin)
 
 
-def linear_schedule(
-    init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0
-) -> Schedule:
+def linear_schedule(init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """From init_value to end_value in a straight line, then constant.
 
     >>> linear_schedule(1.0, 0.0, 4)(1)
@@ -77,9 +75,7 @@ def linear_schedule(
 
 
 @public()
-def _cosine(
-    count: ArrayLike, start: ArrayLike, steps: ArrayLike, alpha: ArrayLike, exponent: ArrayLike
-) -> Array:
+def _cosine(count: ArrayLike, start: ArrayLike, steps: ArrayLike, alpha: ArrayLike, exponent: ArrayLike) -> Array:
     value, n, floor, power = _numbers(start, steps, alpha, exponent)
     passed = minimum(_step(count), n)
     wave = mul(add(build.cos(mul(div(passed, n), math.pi)), 1), 0.5)
@@ -87,14 +83,10 @@ def _cosine(
     return Tracer(mul(value, add(mul(wave, sub(1, floor)), floor)), True)
 
 
-def cosine_decay_schedule(
-    init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0
-) -> Schedule:
+def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0) -> Schedule:
     """From init_value to alpha * init_value along half a cosine wave."""
     if not decay_steps > 0:
-        raise note_user_line(
-            ArgumentError(f"cosine_decay_schedule needs decay_steps above 0, got {decay_steps}")
-        )
+        raise note_user_line(ArgumentError(f"cosine_decay_schedule needs decay_steps above 0, got {decay_steps}"))
     return lambda count: _cosine(count, init_value, float(decay_steps), alpha, exponent)
 
 
@@ -129,7 +121,9 @@ def exponential_decay(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Schedule:
-    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent down."""
+    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent
+    down.
+    """
     if transition_steps <= 0 or decay_rate == 0:
         return constant_schedule(init_value)
     end = 0.0 if end_value is None else end_value
@@ -166,9 +160,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     """One schedule after the other: number i + 1 begins, counting from 0, at step boundaries[i]."""
     if len(boundaries) != len(schedules) - 1:
         raise note_user_line(
-            ArgumentError(
-                f"join_schedules of {len(schedules)} schedules needs {len(schedules) - 1} boundaries"
-            )
+            ArgumentError(f"join_schedules of {len(schedules)} schedules needs {len(schedules) - 1} boundaries")
         )
     starts = [0, *boundaries]
 
@@ -193,12 +185,12 @@ def warmup_cosine_decay_schedule(
     end_value: float = 0.0,
     exponent: float = 1.0,
 ) -> Schedule:
-    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step `decay_steps`."""
+    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step
+    `decay_steps`.
+    """
     if not decay_steps > warmup_steps:
         raise note_user_line(
-            ArgumentError(
-                f"decay_steps ({decay_steps}) counts the warmup too and must be above it ({warmup_steps})"
-            )
+            ArgumentError(f"decay_steps ({decay_steps}) counts the warmup too and must be above it ({warmup_steps})")
         )
     alpha = end_value / peak_value if peak_value else 0.0
     return join_schedules(
@@ -226,16 +218,12 @@ def warmup_exponential_decay_schedule(
     end_value: float | None = None,
 ) -> Schedule:
     """Linear from init_value to peak_value, then exponential."""
-    decay = exponential_decay(
-        peak_value, transition_steps, decay_rate, transition_begin, staircase, end_value
-    )
-    return join_schedules(
-        [linear_schedule(init_value, peak_value, warmup_steps), decay], [warmup_steps]
-    )
+    decay = exponential_decay(peak_value, transition_steps, decay_rate, transition_begin, staircase, end_value)
+    return join_schedules([linear_schedule(init_value, peak_value, warmup_steps), decay], [warmup_steps])
 
 
 __all__ = [
     "constant_schedule", "cosine_decay_schedule", "exponential_decay", "join_schedules", "linear_schedule",
-    "piecewise_constant_schedule", "polynomial_schedule", "warmup_constant_schedule", "warmup_cosine_decay_schedule",
-    "warmup_exponential_decay_schedule",
+    "piecewise_constant_schedule", "polynomial_schedule", "warmup_constant_schedule",
+    "warmup_cosine_decay_schedule", "warmup_exponential_decay_schedule",
 ]  # fmt: skip

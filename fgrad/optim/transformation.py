@@ -1,6 +1,7 @@
 """Gradient transformations: what turns gradients into updates, step by step.
 
-A transformation is a pair of functions: `init(params) -> state` and `update(updates, state, params) -> (updates, state)`. They
+A transformation is a pair of functions: `init(params) -> state` and `update(updates, state,
+params) -> (updates, state)`. They
 are pure, take any pytree, and compose with `chain`.
 """
 
@@ -67,9 +68,7 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
         if len(state) != len(transformations):
             raise note_user_line(
-                ArgumentError(
-                    f"chain of {len(transformations)} transformations got a state of {len(state)} parts"
-                )
+                ArgumentError(f"chain of {len(transformations)} transformations got a state of {len(state)} parts")
             )
         after = []
         for t, s in zip(transformations, state, strict=True):
@@ -81,7 +80,9 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
 
 
 def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
-    """`inner` on the leaves where `mask` (a tree of bools, or a function of the parameters) is true; the others pass."""
+    """`inner` on the leaves where `mask` (a tree of bools, or a function of the parameters) is
+    true; the others pass.
+    """
 
     def kept(values: Any, like: Any) -> Any:
         flags = mask(like) if callable(mask) else mask
@@ -92,9 +93,7 @@ def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
 
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
         like = updates if params is None else params
-        some, state = inner.update(
-            kept(updates, like), state, None if params is None else kept(params, like)
-        )
+        some, state = inner.update(kept(updates, like), state, None if params is None else kept(params, like))
         flags = mask(like) if callable(mask) else mask
         changed = iter(tree.leaves_of(some))
         return tree.map_(lambda m, u: next(changed) if m else u, flags, updates), state
@@ -106,9 +105,7 @@ def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
 @public()
 def _applied(p: ArrayLike, u: ArrayLike) -> Array:
     t = lift(p)
-    return Tracer(
-        build.cast(add(wide(t.node), wide(cast_node(u, t.node.dtype))), t.node.dtype), t.weak
-    )
+    return Tracer(build.cast(add(wide(t.node), wide(cast_node(u, t.node.dtype))), t.node.dtype), t.weak)
 
 
 def apply_updates(params: Params, updates: Updates) -> Params:
@@ -214,40 +211,28 @@ def _negative(x: ArrayLike) -> Array:
     return Tracer(build.neg(t.node), t.weak)
 
 
-def scale_by_learning_rate(
-    learning_rate: ScalarOrSchedule, *, flip_sign: bool = True
-) -> GradientTransformation:
-    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign` downhill."""
+def scale_by_learning_rate(learning_rate: ScalarOrSchedule, *, flip_sign: bool = True) -> GradientTransformation:
+    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign`
+    downhill.
+    """
     if callable(learning_rate):
         schedule = learning_rate
-        return scale_by_schedule(
-            lambda count: _negative(schedule(count)) if flip_sign else schedule(count)
-        )
+        return scale_by_schedule(lambda count: _negative(schedule(count)) if flip_sign else schedule(count))
     if isinstance(learning_rate, int | float) and not math.isfinite(learning_rate):
-        raise note_user_line(
-            ArgumentError(f"the learning rate must be finite, got {learning_rate}")
-        )
+        raise note_user_line(ArgumentError(f"the learning rate must be finite, got {learning_rate}"))
     rate = learning_rate
     if not flip_sign:
         return scale(rate)  # type: ignore[arg-type]
-    return stateless(
-        lambda updates, _: scaled(
-            updates, -rate if isinstance(rate, int | float) else _negative(rate)
-        )
-    )
+    return stateless(lambda updates, _: scaled(updates, -rate if isinstance(rate, int | float) else _negative(rate)))
 
 
 def needs_params(name: str, params: Params) -> None:
     """Raise ArgumentError when `update` was called without the parameters."""
     if params is None:
-        raise note_user_line(
-            ArgumentError(f"{name} needs the parameters: update(grads, state, params)")
-        )
+        raise note_user_line(ArgumentError(f"{name} needs the parameters: update(grads, state, params)"))
 
 
-def leaves_beside(
-    updates: Updates, *others: Any
-) -> tuple[list[Any], list[list[Any]], tree.TreeDef]:
+def leaves_beside(updates: Updates, *others: Any) -> tuple[list[Any], list[list[Any]], tree.TreeDef]:
     """-> (leaves, leaves of each other tree in the same places, structure)."""
     leaves, spec = tree.flatten(updates)
     return leaves, [spec.flatten_up_to(o) for o in others], spec
@@ -259,6 +244,6 @@ def rebuilt(spec: tree.TreeDef, columns: Sequence[Sequence[Any]], n: int) -> tup
 
 
 __all__ = [
-    "EmptyState", "GradientTransformation", "ScaleByScheduleState", "apply_updates", "chain", "global_norm", "identity",
-    "masked", "scale", "scale_by_learning_rate", "scale_by_schedule", "set_to_zero", "stateless",
+    "EmptyState", "GradientTransformation", "ScaleByScheduleState", "apply_updates", "chain", "global_norm",
+    "identity", "masked", "scale", "scale_by_learning_rate", "scale_by_schedule", "set_to_zero", "stateless",
 ]  # fmt: skip

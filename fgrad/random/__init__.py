@@ -1,4 +1,6 @@
-"""Random numbers from explicit keys: keys go in, numbers come out, and the same key always gives the same numbers."""
+"""Random numbers from explicit keys: keys go in, numbers come out, and the same key always gives
+the same numbers.
+"""
 
 from fgrad.random.continuous import cauchy as cauchy
 from fgrad.random.continuous import double_sided_maxwell as double_sided_maxwell
@@ -49,11 +51,10 @@ from fgrad.random.threefry import fold_in as fold_in
 from fgrad.random.threefry import split as split
 
 __all__ = [
-    "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical",
-    "cauchy", "chisquare", "choice", "clone", "dirichlet", "double_sided_maxwell",
-    "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric", "gumbel", "key",
-    "key_data", "key_impl", "laplace", "loggamma", "logistic", "lognormal", "maxwell",
-    "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson",
-    "rademacher", "randint", "rayleigh", "shuffle", "split", "t", "triangular",
+    "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy",
+    "chisquare", "choice", "clone", "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in",
+    "gamma", "generalized_normal", "geometric", "gumbel", "key", "key_data", "key_impl", "laplace",
+    "loggamma", "logistic", "lognormal", "maxwell", "multivariate_normal", "normal", "orthogonal", "pareto",
+    "permutation", "poisson", "rademacher", "randint", "rayleigh", "shuffle", "split", "t", "triangular",
     "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip

@@ -25,7 +25,9 @@ DTypeLike = Any
 
 
 def sample_shape(shape: Shape, what: str, *params: UOp) -> tuple[int, ...]:
-    """The shape of a sample: as given, to which the parameters must broadcast, or (None) what they broadcast to."""
+    """The shape of a sample: as given, to which the parameters must broadcast, or (None) what
+    they broadcast to.
+    """
     needed = build.broadcast_shapes(*[p.shape for p in params]) if params else ()
     if shape is None:
         return needed
@@ -138,7 +140,9 @@ def truncated_normal(
 
 
 def next_to(x: UOp, toward: float) -> UOp:
-    """The next representable number after `x` towards an infinity (x itself when it is that infinity)."""
+    """The next representable number after `x` towards an infinity (x itself when it is that
+    infinity).
+    """
     holder = {2: dt.int16, 4: dt.int32, 8: dt.int64}[x.dtype.itemsize]
     raw = build.bitcast(x, holder)
     up = toward > 0
@@ -153,9 +157,7 @@ def next_to(x: UOp, toward: float) -> UOp:
 
 
 @public(static=("shape", "dtype"))
-def lognormal(
-    key: Any, sigma: ArrayLike = 1.0, shape: Shape = None, dtype: DTypeLike = None
-) -> Array:
+def lognormal(key: Any, sigma: ArrayLike = 1.0, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """Numbers whose logarithm is normal with mean 0 and standard deviation `sigma`."""
     dtype = float_of(dtype, "lognormal")
     s = cast_node(sigma, dtype)
@@ -168,9 +170,7 @@ def lognormal(
 def exponential(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
     """Exponential numbers of rate 1."""
     size = normal_shape(shape, "exponential")
-    return Tracer(
-        exponential_node(single(key, "exponential"), size, float_of(dtype, "exponential"))
-    )
+    return Tracer(exponential_node(single(key, "exponential"), size, float_of(dtype, "exponential")))
 
 
 @public(static=("shape", "dtype", "mode"))
@@ -272,7 +272,9 @@ def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 def double_sided_maxwell(
     key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike = None
 ) -> Array:
-    """loc + scale * (a Maxwell number of random sign); shape is `shape` followed by that of the parameters."""
+    """loc + scale * (a Maxwell number of random sign); shape is `shape` followed by that of the
+    parameters.
+    """
     dtype = float_of(dtype, "double_sided_maxwell")
     m, s = cast_node(loc, dtype), cast_node(scale, dtype)
     tail = build.broadcast_shapes(m.shape, s.shape)
@@ -293,7 +295,8 @@ def sign_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
 def wald(key: Any, mean: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """Wald (inverse Gaussian) numbers of that mean and scale 1.
 
-    Michael, Schucany, Haas: Generating Random Variates Using Transformations with Multiple Roots (1976).
+    Michael, Schucany, Haas: Generating Random Variates Using Transformations with Multiple Roots
+    (1976).
     """
     dtype = float_of(dtype, "wald")
     m = cast_node(mean, dtype)
@@ -309,8 +312,8 @@ def wald(key: Any, mean: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
 
 
 __all__ = [
-    "cauchy", "double_sided_maxwell", "erf_inv", "exponential", "exponential_node", "gumbel",
-    "gumbel_node", "laplace", "log", "log1p", "logistic", "lognormal", "maxwell", "next_to",
-    "normal", "normal_node", "pareto", "power", "rayleigh", "sample_shape", "sign_node",
-    "triangular", "truncated_normal", "uniform", "wald", "weibull_min",
+    "cauchy", "double_sided_maxwell", "erf_inv", "exponential", "exponential_node", "gumbel", "gumbel_node",
+    "laplace", "log", "log1p", "logistic", "lognormal", "maxwell", "next_to", "normal", "normal_node",
+    "pareto", "power", "rayleigh", "sample_shape", "sign_node", "triangular", "truncated_normal", "uniform",
+    "wald", "weibull_min",
 ]  # fmt: skip

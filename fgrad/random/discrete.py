@@ -68,9 +68,7 @@ def _mod(x: UOp, span: UOp) -> UOp:
 
 
 @public(static=("shape", "dtype"))
-def randint(
-    key: Any, shape: Shape, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike = int
-) -> Array:
+def randint(key: Any, shape: Shape, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike = int) -> Array:
     """Uniform integers in [minval, maxval), of an integer `dtype` (default int64).
 
     minval, maxval   broadcast to `shape`; where maxval <= minval the result is minval
@@ -145,7 +143,9 @@ def axis_of(axis: int, ndim: int, what: str) -> int:
 
 
 def shuffle_node(key: Words, x: UOp, axis: int) -> UOp:
-    """Shuffled along `axis`, every line on its own: sorted by random keys, often enough to make ties unlikely."""
+    """Shuffled along `axis`, every line on its own: sorted by random keys, often enough to make
+    ties unlikely.
+    """
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, fresh = split_words(key)
@@ -186,9 +186,7 @@ def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool =
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
         return _permuted_range(key, int(x))
     if lift(x).ndim == 0:
-        raise note_user_line(
-            ArgumentError("permutation takes an int known while tracing, or an array")
-        )
+        raise note_user_line(ArgumentError("permutation takes an int known while tracing, or an array"))
     return _permuted(key, x, axis=axis, independent=independent)
 
 
@@ -199,7 +197,9 @@ def shuffle(key: Any, x: ArrayLike, axis: int = 0) -> Array:
 
 # ---- choices
 def search_node(sorted_: UOp, values: UOp) -> UOp:
-    """For every value the number of elements of the ascending vector `sorted_` below it, by bisection."""
+    """For every value the number of elements of the ascending vector `sorted_` below it, by
+    bisection.
+    """
     n = sorted_.shape[0]
     at = build.const(0, dt.int64, values.shape)
     step = 1 << max(n.bit_length() - 1, 0)
@@ -219,9 +219,7 @@ def top_indices(x: UOp, k: int) -> UOp:
 
 
 @public(static=("a", "shape", "replace", "axis", "mode"))
-def _choose(
-    key: Any, x: ArrayLike | None, a: int, shape: Any, replace: bool, p: Any, axis: int, mode: Any
-) -> Array:
+def _choose(key: Any, x: ArrayLike | None, a: int, shape: Any, replace: bool, p: Any, axis: int, mode: Any) -> Array:
     words = single(key, "choice")
     size = normal_shape(shape, "choice")
     draws = math.prod(size)
@@ -233,13 +231,9 @@ def _choose(
         rest = () if node is None else (*node.shape[:at], *node.shape[at + 1 :])
         return Tracer(build.const(0, kind, (*size, *rest)))
     if n <= 0:
-        raise note_user_line(
-            ArgumentError(f"choice has nothing to choose from: a has {n} elements")
-        )
+        raise note_user_line(ArgumentError(f"choice has nothing to choose from: a has {n} elements"))
     if not replace and draws > n:
-        raise note_user_line(
-            ArgumentError(f"choice without replacement cannot draw {draws} of {n} elements")
-        )
+        raise note_user_line(ArgumentError(f"choice without replacement cannot draw {draws} of {n} elements"))
     if p is None:
         if not replace and node is not None and node.ndim == 1:
             picked = build.slice_axis(shuffle_node(words, node, 0), 0, 0, draws)
@@ -255,15 +249,11 @@ def _choose(
     return Tracer(ind if node is None else take_node(node, ind, at))
 
 
-def _weighted(
-    words: Words, size: tuple[int, ...], p: UOp, n: int, replace: bool, draws: int, mode: str | None
-) -> UOp:
+def _weighted(words: Words, size: tuple[int, ...], p: UOp, n: int, replace: bool, draws: int, mode: str | None) -> UOp:
     chance = p if p.dtype.is_float else build.cast(p, dt.default_float())
     if chance.shape != (n,):
         raise note_user_line(
-            ShapeError(
-                f"choice needs one probability for each of {n} elements, got p of shape {p.shape}"
-            )
+            ShapeError(f"choice needs one probability for each of {n} elements, got p of shape {p.shape}")
         )
     if replace:
         total = uop(Op.PREFIX, (chance,), (Op.ADD, 0, False))
@@ -314,9 +304,7 @@ def categorical(
     prefix = size[: len(size) - len(batch)]
     if build.broadcast_shapes(size[len(prefix) :], batch) != size[len(prefix) :]:
         raise note_user_line(
-            ShapeError(
-                f"categorical got shape={size}, which does not end in {batch} (logits without axis {axis})"
-            )
+            ShapeError(f"categorical got shape={size}, which does not end in {batch} (logits without axis {axis})")
         )
     words = single(key, "categorical")
     if replace:
@@ -327,9 +315,7 @@ def categorical(
     k = math.prod(prefix)
     if k > x.shape[at]:
         raise note_user_line(
-            ArgumentError(
-                f"categorical without replacement cannot draw {k} of {x.shape[at]} categories"
-            )
+            ArgumentError(f"categorical without replacement cannot draw {k} of {x.shape[at]} categories")
         )
     noisy = add(gumbel_node(words, x.shape, x.dtype, mode), x)
     last = build.permute(noisy, [*[i for i in range(x.ndim) if i != at], at])
@@ -339,7 +325,9 @@ def categorical(
 
 
 def argmax_node(x: UOp, axis: int) -> UOp:
-    """The first position of the largest element along `axis` (of the first NaN, if there is one)."""
+    """The first position of the largest element along `axis` (of the first NaN, if there is
+    one).
+    """
     top = build.spread(build.reduce_(x, [axis], Op.MAX), x, [axis])
     hit = build.or_(build.eq(x, top), build.ne(x, x))
     at = where(hit, build.iota_along(x.shape, axis), build.const(x.shape[axis], dt.int64))
@@ -347,7 +335,6 @@ def argmax_node(x: UOp, axis: int) -> UOp:
 
 
 __all__ = [
-    "argmax_node", "axis_of", "bernoulli", "categorical", "choice", "geometric", "permutation",
-    "rademacher", "randint", "randint_node", "search_node", "shuffle", "shuffle_node",
-    "take_node", "top_indices",
+    "argmax_node", "axis_of", "bernoulli", "categorical", "choice", "geometric", "permutation", "rademacher",
+    "randint", "randint_node", "search_node", "shuffle", "shuffle_node", "take_node", "top_indices",
 ]  # fmt: skip

@@ -1,7 +1,9 @@
 """Keys: where random numbers come from.
 
-A key is two 32-bit words. `key(seed)` gives it as a KeyArray, which knows that it is a key; `PRNGKey(seed)` gives the bare
-words, uint32[2]. Every function of `fgrad.random` takes either. The same key always gives the same numbers: split it.
+A key is two 32-bit words. `key(seed)` gives it as a KeyArray, which knows that it is a key;
+`PRNGKey(seed)` gives the bare
+words, uint32[2]. Every function of `fgrad.random` takes either. The same key always gives the
+same numbers: split it.
 """
 
 from __future__ import annotations
@@ -140,9 +142,7 @@ def words_node(key: Any, what: str) -> UOp:
     x = lift(key.words if isinstance(key, KeyArray) else key)
     if x.node.dtype is not dt.uint32 or x.shape[-1:] != (2,):
         raise note_user_line(
-            DtypeError(
-                f"{what} needs a key from fgrad.random.key(seed) or PRNGKey(seed) (uint32[2]), got {x.aval}"
-            )
+            DtypeError(f"{what} needs a key from fgrad.random.key(seed) or PRNGKey(seed) (uint32[2]), got {x.aval}")
         )
     return x.node
 
@@ -153,7 +153,8 @@ def single(key: Any, what: str) -> tuple[UOp, UOp]:
     if words.shape != (2,):
         raise note_user_line(
             ShapeError(
-                f"{what} takes a single key, got keys of shape {words.shape[:-1]}; map over them with "
+                f"{what} takes a single key, got keys of shape {words.shape[:-1]}; map over "
+                f"them with "
                 "vmap, or pick one by its index"
             )
         )
@@ -188,11 +189,7 @@ def _seeded(seed: ArrayLike) -> Any:
     if not x.dtype.is_int:
         raise note_user_line(DtypeError(f"a seed is an integer, got {x.dtype}; use key(int(seed))"))
     if x.shape != ():
-        raise note_user_line(
-            ShapeError(
-                f"a seed is a scalar, got shape {x.shape}; use vmap(key)(seeds) for many keys"
-            )
-        )
+        raise note_user_line(ShapeError(f"a seed is a scalar, got shape {x.shape}; use vmap(key)(seeds) for many keys"))
     zero = build.const(0, dt.uint32)
     hi = zero
     if x.dtype.itemsize == 8:
@@ -209,9 +206,7 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the n
     """
     _check_impl(impl)
     if isinstance(seed, bool | np.bool_ | float):
-        raise note_user_line(
-            DtypeError(f"a seed is an integer, got {seed!r} of type {type(seed).__name__}")
-        )
+        raise note_user_line(DtypeError(f"a seed is an integer, got {seed!r} of type {type(seed).__name__}"))
     if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"the seed {seed} does not fit in 64 bits")
@@ -241,9 +236,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
     if not isinstance(words, Array):
         words = from_host(np.asarray(words))
     if words.dtype != np.uint32 or words.shape[-1:] != (2,):
-        raise note_user_line(
-            DtypeError(f"wrap_key_data needs uint32[..., 2], got {words.dtype}{list(words.shape)}")
-        )
+        raise note_user_line(DtypeError(f"wrap_key_data needs uint32[..., 2], got {words.dtype}{list(words.shape)}"))
     return KeyArray(words)
 
 
@@ -264,16 +257,13 @@ def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
     try:
         out = tuple([int(n) for n in sizes])
     except TypeError:
-        raise note_user_line(
-            ArgumentError(f"{what} needs a shape made of ints, got {shape!r}")
-        ) from None
+        raise note_user_line(ArgumentError(f"{what} needs a shape made of ints, got {shape!r}")) from None
     if any(n < 0 for n in out):
         raise note_user_line(ShapeError(f"{what} got the negative size in shape {out}"))
     return out
 
 
 __all__ = [
-    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data",
-    "key_impl", "like_key", "normal_shape", "single", "stack_words", "words_node",
-    "wrap_key_data",
+    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data", "key_impl",
+    "like_key", "normal_shape", "single", "stack_words", "words_node", "wrap_key_data",
 ]  # fmt: skip

@@ -1,4 +1,6 @@
-"""Gamma, Poisson and binomial numbers, which take a random number of tries, and what is made of them."""
+"""Gamma, Poisson and binomial numbers, which take a random number of tries, and what is made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ from fgrad.uop.program import Call, gets
 def _one_gamma(k0: UOp, k1: UOp, alpha: UOp, in_logs: bool) -> UOp:
     """One gamma number (its logarithm if `in_logs`).
 
-    Marsaglia, Tsang: A Simple Method for Generating Gamma Variables (2000). For alpha < 1 a number for alpha + 1 is scaled by
+    Marsaglia, Tsang: A Simple Method for Generating Gamma Variables (2000). For alpha < 1 a
+    number for alpha + 1 is scaled by
     u ** (1 / alpha).
     """
     dtype = alpha.dtype
@@ -114,9 +117,7 @@ class _GammaRule:
     value: Callable[..., UOp]
     slope: Callable[..., UOp]
 
-    def jvp(
-        self, primals: Sequence[UOp], tangents: Sequence[Maybe]
-    ) -> tuple[list[UOp], list[Maybe]]:
+    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
         """Keys do not move."""
         out = self.node(*primals)
         moved = tangents[2]
@@ -138,9 +139,7 @@ def gamma_node(key: Words, alpha: UOp, in_logs: bool = False) -> UOp:
     return (_LOGGAMMA if in_logs else _GAMMA).node(*key, alpha)
 
 
-def _gammas(
-    name: str, key: Any, a: ArrayLike, shape: Shape, dtype: DTypeLike, in_logs: bool
-) -> Array:
+def _gammas(name: str, key: Any, a: ArrayLike, shape: Shape, dtype: DTypeLike, in_logs: bool) -> Array:
     kind = float_of(dtype, name)
     alpha = cast_node(a, kind)
     size = sample_shape(shape, name, alpha)
@@ -155,23 +154,21 @@ def gamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) 
 
 @public(static=("shape", "dtype"))
 def loggamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small `a`)."""
+    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small
+    `a`).
+    """
     return _gammas("loggamma", key, a, shape, dtype, True)
 
 
 # ---- made of gamma numbers
 @public(static=("shape", "dtype"))
-def beta(
-    key: Any, a: ArrayLike, b: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
-) -> Array:
+def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """Beta numbers of shape parameters `a` and `b`."""
     kind = float_of(dtype, "beta")
     p, q = cast_node(a, kind), cast_node(b, kind)
     size = sample_shape(shape, "beta", p, q)
     keys = split_words(single(key, "beta"))
-    logs = [
-        gamma_node(k, build.broadcast_to(x, size), True) for k, x in zip(keys, (p, q), strict=True)
-    ]
+    logs = [gamma_node(k, build.broadcast_to(x, size), True) for k, x in zip(keys, (p, q), strict=True)]
     top = build.maximum(*logs)
     one, other = [exp(sub(x, top)) for x in logs]
     return Tracer(div(one, add(one, other)))
@@ -217,18 +214,14 @@ def chisquare(key: Any, df: ArrayLike, shape: Shape = None, dtype: DTypeLike = N
 
 
 @public(static=("shape", "dtype"))
-def f(
-    key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
-) -> Array:
+def f(key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """F numbers with `dfnum` and `dfden` degrees of freedom."""
     kind = float_of(dtype, "f")
     num, den = cast_node(dfnum, kind), cast_node(dfden, kind)
     size = sample_shape(shape, "f", num, den)
     den_key, num_key = split_words(single(key, "f"))
     num, den = [build.broadcast_to(x, size) for x in (num, den)]
-    return Tracer(
-        div(div(_chisquare_node(num_key, num), num), div(_chisquare_node(den_key, den), den))
-    )
+    return Tracer(div(div(_chisquare_node(num_key, num), num), div(_chisquare_node(den_key, den), den)))
 
 
 def _generalized_normal_node(key: Words, p: UOp, size: tuple[int, ...]) -> UOp:
@@ -274,7 +267,9 @@ def _poisson_by_products(key: Words, lam: UOp) -> UOp:
 
 
 def _poisson_by_rejection(key: Words, lam: UOp) -> UOp:
-    """Hormann: The Transformed Rejection Method for Generating Poisson Random Variables (1993), for lam >= 10."""
+    """Hormann: The Transformed Rejection Method for Generating Poisson Random Variables (1993),
+    for lam >= 10.
+    """
     size, dtype = lam.shape, lam.dtype
     b = add(mul(build.sqrt(lam), 2.53), 0.931)
     a = add(mul(b, 0.02483), -0.059)
@@ -330,9 +325,7 @@ def _stirling_tail(k: UOp) -> UOp:
     series = div(sub(1 / 12, div(sub(1 / 360, div(1 / 1260, square)), square)), add(k, 1))
     out = series
     for i, value in enumerate(_STIRLING):
-        out = where(
-            build.eq(next_, i + 1.0), where(build.le(k, 9), build.const_like(value, k), out), out
-        )
+        out = where(build.eq(next_, i + 1.0), where(build.le(k, 9), build.const_like(value, k), out), out)
     return out
 
 
@@ -353,7 +346,9 @@ def _binomial_by_inversion(key: Words, count: UOp, p: UOp) -> UOp:
 
 
 def _binomial_by_rejection(key: Words, count: UOp, p: UOp) -> UOp:
-    """Hormann: The Generation of Binomial Random Variates (1993), algorithm BTRS, for count * p > 10."""
+    """Hormann: The Generation of Binomial Random Variates (1993), algorithm BTRS, for count * p >
+    10.
+    """
     size, dtype = p.shape, p.dtype
     deviation = build.sqrt(mul(mul(count, p), sub(1, p)))
     b = add(mul(deviation, 2.53), 1.15)
@@ -393,18 +388,14 @@ def _binomial_by_rejection(key: Words, count: UOp, p: UOp) -> UOp:
 
 
 @public(static=("shape", "dtype"))
-def binomial(
-    key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
-) -> Array:
+def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """How many of `n` tries succeed, each with probability `p`, as floats of `dtype`.
 
     NaN where n is negative or p is no probability.
     """
     kind = float_of(dtype, "binomial")
     given = lift(p).node
-    inner: DType = (
-        given.dtype if given.dtype.is_float and given.dtype.itemsize >= 4 else dt.default_float()
-    )
+    inner: DType = given.dtype if given.dtype.is_float and given.dtype.itemsize >= 4 else dt.default_float()
     chance, count = cast_node(p, inner), cast_node(n, inner)
     size = sample_shape(shape, "binomial", count, chance)
     chance, count = build.broadcast_to(chance, size), build.broadcast_to(count, size)
@@ -427,6 +418,6 @@ def binomial(
 
 
 __all__ = [
-    "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "gamma_node",
-    "generalized_normal", "loggamma", "poisson", "t",
+    "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "gamma_node", "generalized_normal",
+    "loggamma", "poisson", "t",
 ]  # fmt: skip

@@ -56,7 +56,9 @@ def cholesky_node(a: UOp) -> UOp:
 
 
 def orthonormal_node(z: UOp) -> UOp:
-    """The Q of z[.., n, k] = Q R, n >= k, where R has a positive diagonal: Gram-Schmidt, each column cleaned twice."""
+    """The Q of z[.., n, k] = Q R, n >= k, where R has a positive diagonal: Gram-Schmidt, each
+    column cleaned twice.
+    """
     n, k, lead = z.shape[-2], z.shape[-1], len(z.shape) - 2
     places = build.iota_along(z.shape, lead + 1)
 
@@ -89,16 +91,12 @@ def multivariate_normal(
     if method != "cholesky":
         if method in ("svd", "eigh"):
             raise NotImplementedError(f'multivariate_normal with method="{method}"; use "cholesky"')
-        raise note_user_line(
-            ArgumentError(f'method is "cholesky", "eigh" or "svd", got {method!r}')
-        )
+        raise note_user_line(ArgumentError(f'method is "cholesky", "eigh" or "svd", got {method!r}'))
     kind = float_of(dtype, "multivariate_normal")
     m, c = cast_node(mean, kind), cast_node(cov, kind)
     if m.ndim < 1 or c.ndim < 2 or c.shape[-2:] != (m.shape[-1],) * 2:
         raise note_user_line(
-            ShapeError(
-                f"multivariate_normal needs mean [.., n] and cov [.., n, n], got {m.shape}, {c.shape}"
-            )
+            ShapeError(f"multivariate_normal needs mean [.., n] and cov [.., n, n], got {m.shape}, {c.shape}")
         )
     n = m.shape[-1]
     leads = [build.const(0, kind, s) for s in (m.shape[:-1], c.shape[:-2])]
@@ -110,10 +108,10 @@ def multivariate_normal(
 
 
 @public(static=("n", "shape", "dtype", "m"))
-def orthogonal(
-    key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: int | None = None
-) -> Array:
-    """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are fewer (m is n by default)."""
+def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: int | None = None) -> Array:
+    """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are
+    fewer (m is n by default).
+    """
     kind = float_of(dtype, "orthogonal")
     rows, columns = int(n), int(n if m is None else m)
     size = normal_shape(shape, "orthogonal")

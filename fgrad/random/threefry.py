@@ -1,7 +1,9 @@
 """Random bits: the threefry2x32 counter generator.
 
-Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011). Element number i of a result encrypts the
-64-bit counter i with the key, so any part can be computed alone (the layout is called partitionable), and the same key
+Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011). Element number
+i of a result encrypts the
+64-bit counter i with the key, so any part can be computed alone (the layout is called
+partitionable), and the same key
 gives the same bits as other libraries with this layout.
 """
 
@@ -37,9 +39,7 @@ def counters(shape: tuple[int, ...]) -> Words:
     if n < 1 << 32:
         return build.const(0, dt.uint32, shape), build.reshape(build.iota(n, dt.uint32), shape)
     at = build.reshape(build.iota(n, dt.uint64), shape)
-    return build.cast(build.shr(at, 32), dt.uint32), build.cast(
-        build.and_(at, 0xFFFFFFFF), dt.uint32
-    )
+    return build.cast(build.shr(at, 32), dt.uint32), build.cast(build.and_(at, 0xFFFFFFFF), dt.uint32)
 
 
 def bits_node(key: Words, width: int, shape: tuple[int, ...]) -> UOp:
@@ -76,9 +76,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
 def _fold_in(key: Any, data: ArrayLike) -> Array:
     x = lift(data).node
     if x.shape != ():
-        raise note_user_line(
-            ShapeError(f"fold_in takes a scalar, got shape {x.shape}; use vmap for many")
-        )
+        raise note_user_line(ShapeError(f"fold_in takes a scalar, got shape {x.shape}; use vmap for many"))
     if not x.dtype.is_int and x.dtype is not dt.bool_:
         raise note_user_line(DtypeError(f"fold_in takes an integer, got {x.dtype}"))
     pair = threefry(single(key, "fold_in"), build.const(0, dt.uint32), build.cast(x, dt.uint32))
@@ -95,9 +93,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits as unsigned integers of `dtype` (default uint32)."""
     what = dt.uint32 if dtype is None else to_dtype(dtype)
     if what not in UINT.values():
-        raise note_user_line(
-            DtypeError(f"bits gives unsigned integers, not {what}; use uint8 to uint64")
-        )
+        raise note_user_line(DtypeError(f"bits gives unsigned integers, not {what}; use uint8 to uint64"))
     return Tracer(bits_node(single(key, "bits"), what.bits, normal_shape(shape, "bits")))
 
 
@@ -107,15 +103,15 @@ def float_of(dtype: Any, what: str) -> DType:
     found = dt.default_float() if dtype is None else to_dtype(dtype)
     if not found.is_float or found.itemsize < 2:
         raise note_user_line(
-            DtypeError(
-                f"{what} gives floating numbers, not {found}; use float32, float64 or a half type"
-            )
+            DtypeError(f"{what} gives floating numbers, not {found}; use float32, float64 or a half type")
         )
     return found
 
 
 def unit_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
-    """Uniform in [0, 1): as many random mantissa bits as the dtype has, below an exponent of 1, minus 1."""
+    """Uniform in [0, 1): as many random mantissa bits as the dtype has, below an exponent of 1,
+    minus 1.
+    """
     mantissa = int(dt.finfo(dtype).nmant)
     width = 8 if mantissa < 8 else dtype.bits
     holder = UINT[dtype.bits]
@@ -125,9 +121,7 @@ def unit_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
     return build.sub(build.bitcast(filled, dtype), 1)
 
 
-def uniform_node(
-    key: Words, shape: tuple[int, ...], dtype: DType, low: Any = 0, high: Any = 1
-) -> UOp:
+def uniform_node(key: Words, shape: tuple[int, ...], dtype: DType, low: Any = 0, high: Any = 1) -> UOp:
     """Uniform in [low, high); `low` and `high` are numbers or nodes of `dtype`."""
     unit = unit_node(key, shape, dtype)
     lo = low if isinstance(low, UOp) else build.const(low, dtype)

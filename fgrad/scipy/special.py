@@ -1,4 +1,6 @@
-"""Special functions under SciPy's names. Integers become the default float; results have the dtype of the arguments."""
+"""Special functions under SciPy's names. Integers become the default float; results have the
+dtype of the arguments.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +81,7 @@ def _ratio(x: UOp, y: UOp) -> UOp:
 
 
 _XLOGY = Formula("xlogy", _times_log, (lambda x, y: log(y), _ratio))
-_XLOG1PY = Formula(
-    "xlog1py", _times_log1p, (lambda x, y: _log1p(y), lambda x, y: _ratio(x, add(y, 1)))
-)
+_XLOG1PY = Formula("xlog1py", _times_log1p, (lambda x, y: _log1p(y), lambda x, y: _ratio(x, add(y, 1))))
 
 
 @binary
@@ -308,9 +308,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
     def value(a: UOp, k: UOp) -> UOp:
         sign = mul(_sign_of_gamma(add(a, k)), _sign_of_gamma(a))
-        return where(
-            build.eq(k, 0), _like(1, a), mul(sign, exp(sub(_lgamma(add(a, k)), _lgamma(a))))
-        )
+        return where(build.eq(k, 0), _like(1, a), mul(sign, exp(sub(_lgamma(add(a, k)), _lgamma(a)))))
 
     return _nary("poch", _in_double(value), z, m)
 
@@ -339,9 +337,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:  # n
         ways = sub(_lgamma(add(a, 1)), add(_lgamma(add(b, 1)), _lgamma(add(sub(a, b), 1))))
         ways = exp(ways)
         whole = build.lt(ways, 2.0**40)  # integers come out exactly
-        whole = build.and_(
-            whole, build.and_(build.eq(a, build.floor(a)), build.eq(b, build.floor(b)))
-        )
+        whole = build.and_(whole, build.and_(build.eq(a, build.floor(a)), build.eq(b, build.floor(b))))
         return where(good, where(whole, build.round_(ways), ways), _like(0, n))
 
     return _nary("comb", _in_double(value), N, k)
@@ -366,8 +362,8 @@ def i1(x: ArrayLike) -> Array:
 
 
 __all__ = [
-    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfinv", "expit",
-    "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
-    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch", "polygamma", "rel_entr", "sinc",
-    "softmax", "xlog1py", "xlogy", "zeta",
+    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfinv",
+    "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e",
+    "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri",
+    "poch", "polygamma", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

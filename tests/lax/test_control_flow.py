@@ -255,9 +255,7 @@ def test_a_root_is_differentiated_by_the_implicit_function_theorem() -> None:
         return lax.while_loop(lambda s: s[0] < 30, step, (0, x))[1]
 
     def root(a):
-        return lax.custom_root(
-            lambda x: x * x - a, np.float32(1), newton, lambda g, y: y / g(np.float32(1))
-        )
+        return lax.custom_root(lambda x: x * x - a, np.float32(1), newton, lambda g, y: y / g(np.float32(1)))
 
     assert abs(float(root(np.float32(2))) - 2**0.5) < 1e-6
     assert abs(float(fgrad.grad(root)(np.float32(2))) - 0.5 / 2**0.5) < 1e-6

@@ -157,9 +157,7 @@ def test_a_convolution_is_what_its_definition_says(strides, pads, grown, spaced,
     x, w = rng.normal(size=(2, 4, 7, 6)), rng.normal(size=(8, 4 // groups, 3, 2))
 
     def ours(x, w):
-        return lax.conv_general_dilated(
-            x, w, strides, pads, grown, spaced, feature_group_count=groups
-        )
+        return lax.conv_general_dilated(x, w, strides, pads, grown, spaced, feature_group_count=groups)
 
     want = convolved(x, w, strides, pads, grown, spaced, groups)
     same(ours(x, w), want, 1e-10)
@@ -196,9 +194,7 @@ def test_the_transposed_convolution_is_the_gradient_of_a_convolution() -> None:
     rng = np.random.default_rng(4)
     x, w = rng.normal(size=(1, 8, 8, 2)), rng.normal(size=(3, 3, 2, 5))
     numbers = ("NHWC", "HWIO", "NHWC")
-    y, back = fgrad.vjp(
-        lambda x: lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=numbers), x
-    )
+    y, back = fgrad.vjp(lambda x: lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=numbers), x)
     ct = rng.normal(size=y.shape)
     got = lax.conv_transpose(ct, w, (2, 2), "SAME", transpose_kernel=True)
     same(got, back(ct)[0], 1e-10)

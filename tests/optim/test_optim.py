@@ -1,4 +1,6 @@
-"""Optimizers against their formulas, written out in NumPy; schedules; dtypes of parameters and state."""
+"""Optimizers against their formulas, written out in NumPy; schedules; dtypes of parameters and
+state.
+"""
 
 import numpy as np
 import pytest

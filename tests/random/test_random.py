@@ -116,8 +116,7 @@ def sample(name: str, key: object):
         "wald": lambda: random.wald(key, 2.0, (4,)),
         "lognormal": lambda: random.lognormal(key, 0.5, (4,)),
         "randint": lambda: (
-            random.randint(key, (6,), 0, 256, "uint8") if detail == "all"
-            else random.randint(key, (6,), 0, 100, detail)
+            random.randint(key, (6,), 0, 256, "uint8") if detail == "all" else random.randint(key, (6,), 0, 100, detail)
         ),
         "randint64": lambda: random.randint(key, (6,), -3, 100),
         "bernoulli": lambda: random.bernoulli(key, 0.3, (8,), detail or "low"),
@@ -150,9 +149,7 @@ def sample(name: str, key: object):
         "choice no replacement": lambda: random.choice(key, 10, (5,), False),
         "choice p no replacement": lambda: random.choice(key, 4, (3,), False, P),
         "categorical": lambda: random.categorical(key, np.log(P), shape=(9,)),
-        "categorical no replacement": lambda: random.categorical(
-            key, np.log(P), shape=(3,), replace=False
-        ),
+        "categorical no replacement": lambda: random.categorical(key, np.log(P), shape=(3,), replace=False),
     }
     return by_name[name]() if name in by_name else calls[kind]()
 

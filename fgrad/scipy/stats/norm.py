@@ -24,9 +24,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> Array:
     need(dtype.is_float, "logpdf", f"it is defined for real numbers, not for {dtype}")
     z = build.div(build.sub(v, m), s)
     constant = 0.5 * math.log(2 * math.pi)
-    return Tracer(
-        build.sub(build.mul(build.mul(z, z), -0.5), build.add(build.log(s), constant)), weak
-    )
+    return Tracer(build.sub(build.mul(build.mul(z, z), -0.5), build.add(build.log(s), constant)), weak)
 
 
 @public()
