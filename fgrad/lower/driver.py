@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from fgrad.lower.abi import CTL_CANCEL, CTL_PROGRESS, Runtime, Table
 from fgrad.lower.generate import FRAME_HEAD
-from fgrad.lower.kernel import Kernel
+from fgrad.lower.kernel import Call, Kernel
 from fgrad.lower.steps import Block, CondStep, Home, HostStep, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import ALIGN, find
 from fgrad.uop.dtype import DType
 
 ZERO_BASE = -1  # a word that is a number, not an address
+FEW_WORDS = 4  # are stored one by one; more are copied from a constant table
 TABLE_BASE = -2  # an address inside the table itself: an inlined scalar
 
 
@@ -125,7 +126,8 @@ class Driver:
         if kernel.scratch:
             self.fixed.append((first, Table.SCRATCH, 0))
             self.fixed.append((first + 1, ZERO_BASE, -1))  # the bytes of scratch, known at the end
-        self.fixed.append((first + 2, Table.RUNTIME, 0))
+        if any(isinstance(x, Call) for x in kernel.body):  # micro-kernels are reached through it
+            self.fixed.append((first + 2, Table.RUNTIME, 0))
         for i, p in enumerate(buffers):
             self.bind(first + FRAME_HEAD + i, p)
         name = self.functions[id(kernel)]
@@ -350,7 +352,8 @@ class Driver:
 
     def _head(self, frames: int, fixed: list[tuple[int, int, int]]) -> list[str]:
         out = []
-        flat = [x for row in fixed for x in row]
+        few = len(fixed) <= FEW_WORDS and all(b >= 0 for _, b, _ in fixed)
+        flat = [] if few else [x for row in fixed for x in row]
         if flat:
             words = ", ".join(f"i64 {x}" for x in flat)
             out.append(f"@fixed = internal constant [{len(flat)} x i64] [{words}], align 8")
@@ -375,6 +378,14 @@ class Driver:
         if flat:
             out += _FILL.format(n=len(flat)).splitlines()
         else:
+            for k, (w, b, offset) in enumerate(fixed):
+                out += [
+                    f"  %wa{k} = getelementptr i64, ptr %t, i64 {int(b)}",
+                    f"  %wb{k} = load ptr, ptr %wa{k}, align 8",
+                    f"  %wc{k} = getelementptr i8, ptr %wb{k}, i64 {offset}",
+                    f"  %wd{k} = getelementptr i64, ptr %frames, i64 {w}",
+                    f"  store ptr %wc{k}, ptr %wd{k}, align 8",
+                ]
             out.append("  br label %start")
         out.append("start:")
         return out
