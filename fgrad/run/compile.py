@@ -13,6 +13,7 @@ from typing import Any
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, sig_of
 from fgrad.trace.stage import check_leaks, hooks, lift_buffers
+from fgrad.trace.tidy import tidy_program
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
@@ -27,9 +28,12 @@ def compiled(
     donated: frozenset[int] = frozenset(),
     name: str = "program",
 ) -> Any:
-    """The Executable of a closed program on a device, from the cache or made now."""
+    """The Executable of a closed program on a device, from the cache or made now.
+
+    Devices are given programs that are simplified and tidied.
+    """
     with paused_gc():
-        return get_device(device_name).compile(program, inline, donated, name)
+        return get_device(device_name).compile(tidy_program(program), inline, donated, name)
 
 
 def run_program(

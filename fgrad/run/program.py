@@ -11,11 +11,11 @@ from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
 from fgrad.trace.stage import Stage, lift_buffers
 from fgrad.trace.staging import function_name, trace
+from fgrad.trace.tidy import tidy_program
 from fgrad.trace.tracer import Tracer, aval_of, is_arraylike
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
-from fgrad.uop.simplify import simplify_program
 
 
 def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable[..., Program]:
@@ -32,7 +32,7 @@ def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable
         with paused_gc():
             traced = trace(fun, in_tree, [aval_of(x) for x in leaves], Stage(f"make_program({function_name(fun)})"))
             program = lift_buffers(traced.params, traced.outs)[1]
-            return simplify_program(program) if simplify else program
+            return tidy_program(program) if simplify else program
 
     return made
 

@@ -151,9 +151,22 @@ def _base(x: UOp) -> UOp:
     return x
 
 
+def _peeled(m: UOp) -> UOp:
+    """What `m` is for finite inputs: below views, a constant in place of infinities, still."""
+    m = _base(m)
+    if m.op is Op.WHERE and is_const(m.src[2]):
+        m = _base(m.src[1])
+    if m.op is Op.GET and m.src[0].op is Op.CALL:
+        body: Program = m.src[0].arg.body
+        out = body.outs[m.arg]
+        if out in body.params:
+            m = _base(m.src[0].src[body.params.index(out)])
+    return m
+
+
 def _is_extreme_of(m: UOp, x: UOp, op: Op) -> bool:
     """`m` is the maximum (minimum) of `x` over some axes, put back over them."""
-    m = _base(m)
+    m = _peeled(m)
     return m.op is Op.REDUCE and m.arg[0] is op and m.src[0] is x
 
 
@@ -226,5 +239,5 @@ def _is_over(shifted: UOp, axes: tuple[int, ...]) -> bool:
     """The maximum in y - max y was taken over these very axes."""
     for a, b in (shifted.src, shifted.src[::-1]):
         if b.op is Op.NEG and _is_extreme_of(b.src[0], a, Op.MAX):
-            return bool(_base(b.src[0]).arg[1] == axes)
+            return bool(_peeled(b.src[0]).arg[1] == axes)
     return False

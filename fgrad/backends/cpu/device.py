@@ -35,7 +35,6 @@ from fgrad.hw.timeline import Fence, wait
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import lower
 from fgrad.uop.program import Program
-from fgrad.uop.simplify import simplify_program
 
 MAX_DEVICES = 64
 QUEUE_SIZE = 256
@@ -73,8 +72,7 @@ class CpuDevice:
     # ---- programs
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> CpuExecutable:
         """Lower and compile; see `Device`."""
-        simple = simplify_program(program)
-        lowered = lower(simple, self.limits, inline=inline, donated=donated, name=name)
+        lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
         return CpuExecutable(self, lowered, inline, name, len(program.params), len(program.outs))
 
     def note(self, executable: CpuExecutable) -> None:
