@@ -10,7 +10,7 @@ import numpy as np
 from fgrad.errors import note_user_line
 from fgrad.numpy.common import lift, public
 from fgrad.numpy.elementwise import divide
-from fgrad.numpy.indexing import _get, _set, fitted, value_node
+from fgrad.numpy.indexing import fitted, read, value_node, write
 from fgrad.numpy.powers import power
 from fgrad.numpy.subscripts import parse
 from fgrad.trace.arraylike import Array
@@ -103,7 +103,7 @@ class AtIndex:
         """
         given = mode is not None or fill_value is not None
         entries, operands = parse(self.idx, self.x.shape, checked=not given)
-        return _get(self.x, operands, fill_value, entries, mode)
+        return read(self.x, entries, operands, mode, fill_value)
 
     def _update(self, values: ArrayLike, how: Mode, mode: str | None) -> Array:
         if isinstance(values, int) and not isinstance(values, bool):
@@ -112,9 +112,9 @@ class AtIndex:
             values = np.asarray(values)
         found = _mask_axis(self.idx, self.x.shape)
         if found is not None and _fits_mask(values, self.x.ndim, found[1], found[0].ndim):
-            return _set_mask(self.x, found[0], values, found[1], how)
+            return _set_mask(self.x, found[0], values, axis=found[1], how=how)
         entries, operands = parse(self.idx, self.x.shape, checked=mode is None)
-        return _set(self.x, operands, values, entries, mode, how)
+        return write(self.x, values, entries, operands, mode, how)
 
     def set(
         self,

@@ -232,4 +232,4 @@ def astype(x: ArrayLike, dtype: DTypeLike, *, copy: bool = False, device: Any = 
     Array([ 1, -2], dtype=int32)
     """
     target = to_dtype(dtype if dtype is not None else float)
-    return _astype(x, target)
+    return _astype(x, dtype=target)

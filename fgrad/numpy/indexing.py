@@ -17,8 +17,9 @@ import numpy as np
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import lift, public
-from fgrad.numpy.subscripts import Entry, Gap, Int, New, Positions, Slice, parse
+from fgrad.numpy.subscripts import Entry, Gap, Int, New, Positions, Slice, parse, slice_entry
 from fgrad.trace.arraylike import Array
+from fgrad.trace.stage import stages
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -264,18 +265,50 @@ def set_node(x: UOp, plan: Plan, value: UOp, mode: Mode) -> UOp:
     return build.reshape(build.update(old, v, mode=mode, box=plan.box, starts=plan.starts, gate=gate), x.shape)
 
 
+# Operands are positional and static values keywords: such calls take the short way through `public`.
+OPERANDS = 3  # as many as there are parameters for; more travel as a list
+
+
+def _given(a: ArrayLike | None, b: ArrayLike | None, c: ArrayLike | None, more: Any) -> list[ArrayLike]:
+    return [v for v in (a, b, c, *(more or ())) if v is not None]
+
+
 @public(static=("entries", "mode"))
-def _get(x: ArrayLike, operands: Any, fill_value: ArrayLike | None, entries: Any, mode: str | None) -> Array:
+def _get(
+    x: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None, c: ArrayLike | None = None,
+    more: Any = None, fill_value: ArrayLike | None = None, *, entries: Any, mode: str | None = None,
+) -> Array:  # fmt: skip
     t = lift(x)
     fill = None if fill_value is None else lift(fill_value).node
-    return Tracer(get_node(t.node, Plan(t.shape, entries, operands, mode), fill), t.weak)
+    plan = Plan(t.shape, entries, _given(a, b, c, more), mode)
+    return Tracer(get_node(t.node, plan, fill), t.weak)
+
+
+def read(x: Array, entries: tuple[Entry, ...], operands: list[Any], mode: str | None, fill_value: Any) -> Array:
+    """The part of x that parsed entries name."""
+    if fill_value is None and len(operands) <= OPERANDS:
+        return _get(x, *operands, entries=entries, mode=mode)
+    return _get(x, more=operands, fill_value=fill_value, entries=entries, mode=mode)
 
 
 @public(static=("entries", "mode", "how"))
-def _set(x: ArrayLike, operands: Any, values: ArrayLike, entries: Any, mode: str | None, how: Mode) -> Array:
+def _set(
+    x: ArrayLike, values: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None,
+    c: ArrayLike | None = None, more: Any = None, *, entries: Any, mode: str | None, how: Mode,
+) -> Array:  # fmt: skip
     t = lift(x)
     value = value_node(values, t.node.dtype)
-    return Tracer(set_node(t.node, Plan(t.shape, entries, operands, mode), value, how), t.weak)
+    plan = Plan(t.shape, entries, _given(a, b, c, more), mode)
+    return Tracer(set_node(t.node, plan, value, how), t.weak)
+
+
+def write(
+    x: Array, values: ArrayLike, entries: tuple[Entry, ...], operands: list[Any], mode: str | None, how: Mode
+) -> Array:
+    """x with the part that parsed entries name combined with `values`."""
+    if len(operands) <= OPERANDS:
+        return _set(x, values, *operands, entries=entries, mode=mode, how=how)
+    return _set(x, values, more=operands, entries=entries, mode=mode, how=how)
 
 
 def value_node(values: ArrayLike, dtype: DType) -> UOp:
@@ -286,7 +319,34 @@ def value_node(values: ArrayLike, dtype: DType) -> UOp:
     return build.cast(node, dtype)
 
 
+# The two commonest readings, with plain static values: x[i] and x[a:b:c].
+@public()
+def _row(x: ArrayLike, i: ArrayLike) -> Array:
+    """x[i] for i in bounds and not negative."""
+    t = lift(x)
+    entries = (Int(None, True), *[Slice(0, n, 1, False) for n in t.shape[1:]])
+    return Tracer(get_node(t.node, Plan(t.shape, entries, [i], None), None), t.weak)
+
+
+@public(static=("size", "step", "backwards"))
+def _rows(x: ArrayLike, start: ArrayLike, *, size: int, step: int, backwards: bool) -> Array:
+    """`size` rows of x from `start` on, every `step`-th one."""
+    t = lift(x)
+    entries = (Slice(None, size, step, backwards), *[Slice(0, n, 1, False) for n in t.shape[1:]])
+    return Tracer(get_node(t.node, Plan(t.shape, entries, [start], None), None), t.weak)
+
+
 def getitem(x: Array, idx: Any) -> Array:
     """x[idx]."""
+    if not stages():
+        kind = idx.__class__
+        shape = x.shape
+        if kind is int and shape and -shape[0] <= idx < shape[0]:
+            return _row(x, idx if idx >= 0 else idx + shape[0])
+        if kind is slice and shape:
+            start: list[Any] = []
+            rows = slice_entry(idx, shape[0], start)
+            if start:
+                return _rows(x, start[0], size=rows.size, step=rows.step, backwards=rows.backwards)
     entries, operands = parse(idx, x.shape)
-    return _get(x, operands, None, entries, None)
+    return read(x, entries, operands, None, None)

@@ -4,6 +4,7 @@ package is imported.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -91,13 +92,13 @@ def _iter(self: Array) -> Iterator[Array]:
 
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
     """The elements in order under another shape, given as a tuple or as separate sizes."""
-    return shapes.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+    return shapes.reshape(self, shape=shape[0] if len(shape) == 1 else shape, order=order)
 
 
 def _transpose(self: Array, *axes: Any) -> Array:
     """The axes in another order, given as a tuple or separately."""
     given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
-    return shapes.transpose(self, given if given else None)
+    return shapes.transpose(self, axes=given if given else None)
 
 
 def _flatten(self: Array, order: str = "C") -> Array:
@@ -260,10 +261,26 @@ def _attach() -> None:
         setattr(Tracer, "block_until_ready", _block_until_ready)  # noqa: B010
 
 
+# Parameters that take arrays. All others are static and go by keyword, the short way through `public`.
+OPERANDS = frozenset(
+    {"b", "v", "initial", "where", "out", "ddof", "mean", "correction", "sorter", "condition", "choices"}
+)
+
+
 def _method(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose first argument is the array."""
+    names = list(inspect.signature(f).parameters)[1:]
+    first_static = next((k for k, n in enumerate(names) if n not in OPERANDS), len(names))
 
     def method(self: Array, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > first_static:
+            if len(args) > len(names):
+                return f(self, *args, **kwargs)  # which says what it takes
+            for name, value in zip(names[first_static:], args[first_static:], strict=False):
+                if name in kwargs:
+                    raise TypeError(f"{f.__name__} got multiple values for argument {name!r}")
+                kwargs[name] = value
+            args = args[:first_static]
         return f(self, *args, **kwargs)
 
     method.__name__ = f.__name__

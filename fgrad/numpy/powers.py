@@ -39,7 +39,7 @@ def power(x1: ArrayLike, x2: ArrayLike) -> Array:
                 )
             )
         if -STATIC_EXPONENT <= x2 <= STATIC_EXPONENT:
-            return _integer_power(x1, x2)
+            return _integer_power(x1, n=x2)
     return _power(x1, x2)
 
 

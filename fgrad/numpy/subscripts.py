@@ -154,7 +154,8 @@ def _bound(x: Any) -> int | None:
         raise
 
 
-def _slice_entry(s: slice, n: int, operands: list[Any]) -> Slice:
+def slice_entry(s: slice, n: int, operands: list[Any]) -> Slice:
+    """The part that a slice cuts out of n elements; outside stages its start becomes an operand."""
     start, stop, step = slice(_bound(s.start), _bound(s.stop), _bound(s.step)).indices(n)
     size = len(range(start, stop, step))
     if step < 0:
@@ -241,7 +242,7 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
             continue
         n = shape[axis]
         if isinstance(i, slice):
-            entries.append(_slice_entry(i, n, operands))
+            entries.append(slice_entry(i, n, operands))
         elif isinstance(i, int | np.integer):
             entries.append(_int_entry(int(i), n, axis, checked, operands))
         else:

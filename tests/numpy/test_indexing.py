@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import fgrad.numpy as fnp
 from fgrad import jit
 from fgrad.errors import ConcretizationError, OutOfBoundsError
+from fgrad.numpy import indexing
 
 
 def on_axis(n: int) -> st.SearchStrategy[Any]:
@@ -213,9 +214,9 @@ def test_slices_need_concrete_bounds() -> None:
 
 def test_a_loop_over_positions_compiles_once() -> None:
     x = fnp.arange(50.0)
-    first = x[0]
-    compilations = fnp.indexing._get.dispatcher.compilations  # type: ignore[attr-defined]
-    total = first + sum([x[i] for i in range(1, 50)])
-    assert float(total) == 1225
-    assert [float(v) for v in (x[3:5].sum(), x[40:42].sum())] == [7, 81]
-    assert fnp.indexing._get.dispatcher.compilations <= compilations + 1  # type: ignore[attr-defined]
+    row, rows = indexing._row.dispatcher, indexing._rows.dispatcher  # type: ignore[attr-defined]
+    before = x[0], x[0:2], row.compilations, rows.compilations
+    assert float(sum([x[i] for i in range(50)], before[0])) == 1225
+    assert [float(x[i : i + 2][1]) for i in range(0, 48, 7)] == [1, 8, 15, 22, 29, 36, 43]
+    assert x[-3:].tolist() == [47, 48, 49] and x[5:2:-1].tolist() == [5, 4, 3]
+    assert row.compilations <= before[2] + 1 and rows.compilations <= before[3] + 2
