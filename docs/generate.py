@@ -56,6 +56,28 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+WORDS = (
+    ("check", "spec", "verifies programs after each pass", r'"spec" in config\.check'),
+    ("check", "order", "checks the order of reads and writes again", r'"order" in config\.check'),
+    ("check", "nan", "raises at a result that is not a number", r'"nan" in config\.check'),
+    ("check", "oob", "reports indices out of bounds", r'"oob" in config\.check'),
+    ("check", "leaks", "finds tracers that are kept too long", r'"leaks" in config\.check'),
+    ("show", "recompiles", "logs why a function is compiled again", r'"recompiles" in config\.show'),
+    ("show", "kernels", "lists the kernels that ran", r'"kernels" in config\.show'),
+    ("show", "commands", "lists the commands", r'"commands" in config\.show'),
+)
+
+
+def words_table() -> str:
+    """What the words of `check` and `show` do, and which of them no line asks for."""
+    source = "".join([p.read_text(encoding="utf-8") for p in sorted(PACKAGE.rglob("*.py"))])
+    rows = [".. list-table::", "   :widths: 30 70", ""]
+    for setting, word, doc, used in WORDS:
+        note = "" if re.search(used, source) else "(Without effect yet.) "
+        rows += [f"   * - ``FGRAD_{setting.upper()}={word}``", f"     - {note}{doc}"]
+    return "\n".join(rows) + "\n"
+
+
 # ---- the reference
 def public_modules() -> list[str]:
     """Dotted names of the public modules: those beside the rooms, and those they list."""
@@ -306,7 +328,7 @@ def _excerpt(module: str, limit: int = 28) -> str:
 def write(folder: Path) -> None:
     """Write every generated part that the pages include; unchanged files keep their date."""
     folder.mkdir(exist_ok=True)
-    parts = {"settings.inc": settings_table()}
+    parts = {"settings.inc": settings_table(), "words.inc": words_table()}
     parts |= {f"reference-{page_of(name)}.inc": reference(name) for name in public_modules()}
     parts |= {f"{name}.txt": text + "\n" for name, text in tour().items()}
     for name, text in parts.items():
