@@ -57,7 +57,7 @@ def _lgamma_positive(a: Value) -> tuple[Value, Value, Value]:
     u = where(lowest, small, where(low, near - 1.0, near - near.rint()))
     product = where(lowest, fma(small, small, a), where(low, near, 1.0))
     for j in range(1, 7):
-        product = where(near >= j + 1.5, product * (near - float(j)), product)
+        product = where(near.rint() >= j + 2.0, product * (near - float(j)), product)
     m, e, _ = log_reduce(where(far, a, product))
     log_h, log_low = log_pair(m - 1.0, 0.0, e)
 
