@@ -53,6 +53,9 @@ class ReferenceDevice:
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Any:
         return ReferenceExecutable(program, inline)
 
+    def check_readable(self) -> None:
+        """Raise where results cannot be read back: never, here."""
+
     def sync(self) -> None:
         """Everything is done when `call` returns."""
 

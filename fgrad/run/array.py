@@ -114,6 +114,7 @@ class DeviceArray(Array):
         """A read-only NumPy view of the elements, once they are there."""
         sig = self.sig
         sig.device.sync()
+        sig.device.check_readable()
         return window(self.addr, sig.aval.dtype, sig.aval.shape, owner=self)
 
     def block_until_ready(self) -> DeviceArray:

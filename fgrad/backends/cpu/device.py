@@ -121,6 +121,9 @@ class CpuDevice:
         return True
 
     # ---- waiting
+    def check_readable(self) -> None:
+        """Raise where results cannot be read back: never, here."""
+
     def sync(self) -> None:
         """Wait until everything submitted is done.
 

@@ -132,6 +132,9 @@ class PythonDevice:
         lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
         return PythonExecutable(program, lowered, inline, name, self.turn)
 
+    def check_readable(self) -> None:
+        """Raise where results cannot be read back: never, here."""
+
     def sync(self) -> None:
         """Everything is done when `call` returns."""
 
