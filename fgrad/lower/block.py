@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fgrad.lower import contract
+from fgrad.lower.complex import HostCall
 from fgrad.lower.graph import ELEMENTS, OPAQUE, under
 from fgrad.lower.inplace import same_place
 from fgrad.lower.kernel import Buffer, Kernel
@@ -38,7 +39,7 @@ from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
-from fgrad.uop.program import Cond, Host, Program, Scan, While
+from fgrad.uop.program import Cond, Program, Scan, While
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +47,8 @@ class Context:
     """What the blocks of one program share."""
 
     limits: Limits
-    rewritten: Mapping[Host, tuple[Host, tuple[Aval, ...]]] = field(default_factory=dict)
-    hosts: list[tuple[Host, tuple[Aval, ...]]] = field(default_factory=list)
+    rewritten: Mapping[HostCall, HostCall] = field(default_factory=dict)
+    hosts: list[HostCall] = field(default_factory=list)
     unbounded: bool = False
     kernels: int = 0
 
@@ -211,9 +212,8 @@ class _Builder:
                 self._cond(u)
             case _:
                 assert u.op is Op.HOST, u.op
-                original = self.context.rewritten.get(u.arg)
-                avals = tuple([Aval(s.dtype, s.shape) for s in u.src])
-                self.context.hosts.append(original or (u.arg, avals))
+                call = (u.arg, tuple([Aval(s.dtype, s.shape) for s in u.src]))
+                self.context.hosts.append(self.context.rewritten.get(call, call))
                 step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)
 

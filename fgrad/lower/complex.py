@@ -23,7 +23,8 @@ from fgrad.uop.program import Cond, Host, Program, Scan, While
 
 Parts = tuple[UOp, ...]  # (x,) or (re, im); of a tuple-valued node: its only part
 _SAME = frozenset((*VIEWS, Op.FLIP))
-HostAvals = dict[Host, tuple[Host, tuple[Aval, ...]]]
+HostCall = tuple[Host, tuple[Aval, ...]]  # a callback and the avals of its arguments
+HostAvals = dict[HostCall, HostCall]
 
 
 @dataclass(slots=True, eq=False)
@@ -171,8 +172,10 @@ def _host(u: UOp, src: list[Parts], hosts: HostAvals) -> Parts:
         Aval(real_of(a.dtype), (*a.shape, 2)) if a.dtype.is_complex else a for a in host.out_avals
     ])  # fmt: skip
     real = replace(host, out_avals=avals)
-    hosts[real] = (host, tuple([Aval(s.dtype, s.shape) for s in u.src]))
-    return (uop(Op.HOST, tuple([_pack(s) for s in src]), real),)
+    packed = tuple([_pack(s) for s in src])
+    given = tuple([Aval(s.dtype, s.shape) for s in packed])
+    hosts[real, given] = (host, tuple([Aval(s.dtype, s.shape) for s in u.src]))
+    return (uop(Op.HOST, packed, real),)
 
 
 def _sort(u: UOp, src: list[Parts]) -> Parts:

@@ -104,7 +104,8 @@ def radix_sort(dtype: DType) -> str:
         32: "trunc i64 %shift64 to i32",
     }
     shift = f"  %shift = {shift_cast[bits]}" if bits < 64 else "  %shift = add i64 %shift64, 0"
-    return f"""define internal ptr @fgrad.radix.{dtype}(ptr %from, ptr %ka, ptr %kb, ptr %pa, ptr %pb, ptr %h, i64 %n) #0 {{
+    parameters = "ptr %from, ptr %ka, ptr %kb, ptr %pa, ptr %pb, ptr %h, i64 %n"
+    return f"""define internal ptr @fgrad.radix.{dtype}({parameters}) #0 {{
 entry:
   br label %load
 load:

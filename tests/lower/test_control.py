@@ -229,3 +229,28 @@ def test_parts_side_by_side_need_no_fill() -> None:
     assert len(compiled.lowered.kernels) == 3
     p = program_of(lambda x: b.update(b.const(2, F, (6,)), x, box=[(0, 5, 1)]), (F, (5,)))
     agree(p, [RNG.standard_normal(5)])
+
+
+def test_callbacks_see_complex_arrays() -> None:
+    def twice(x: np.ndarray) -> list[np.ndarray]:
+        assert x.dtype == np.complex64
+        return [x * 2j]
+
+    C = dt.complex64
+    small, large = [Host(twice, (Aval(C, (n,)),)) for n in (2, 3)]
+
+    def f(x: UOp, y: UOp) -> list[UOp]:
+        (a,) = gets(uop(Op.HOST, (b.mul(x, x),), small))
+        (c,) = gets(uop(Op.HOST, (y,), large))
+        return [a, b.add(c, y)]
+
+    agree(program_of(f, (C, (2,)), (C, (3,))), [np.array([1 + 2j, 3]), np.array([1j, 2, 3])])
+
+
+def test_loops_carry_complex_values() -> None:
+    C = dt.complex64
+    body = inner(lambda z, x: [b.add(b.mul(z, z), x), b.real(z)], (C, (3,)), (C, (3,)))
+    p = program_of(lambda z, x: scan(body, 4, [], [z], [x]), (C, (3,)), (C, (4, 3)))
+    z = RNG.uniform(-0.3, 0.3, 3) + 1j * RNG.uniform(-0.3, 0.3, 3)
+    x = RNG.uniform(-0.3, 0.3, (4, 3)) + 1j * RNG.uniform(-0.3, 0.3, (4, 3))
+    agree(p, [z, x], 20)

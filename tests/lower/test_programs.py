@@ -225,3 +225,44 @@ def test_transposed_operands_are_turned(shape: tuple[int, ...], dtype: DType) ->
         program_of(f, (dtype, shape), (dtype, turned)),
         [sample(RNG, dtype, shape), sample(RNG, dtype, turned)],
     )
+
+
+@pytest.mark.parametrize("dtype", dt.SMALL_FLOATS, ids=str)
+@pytest.mark.parametrize("f16c", [True, False])
+def test_small_floats_are_rounded_like_numpy(dtype: DType, f16c: bool) -> None:
+    bits = np.arange(1 << min(dtype.bits, 16), dtype=np.uint32).astype(f"u{dtype.itemsize}")
+    every = bits.view(dtype.np)
+    near = np.nan_to_num(every.astype(np.float32), posinf=6e4, neginf=-6e4)
+    tiny = near[np.isfinite(near)] * np.float32(1 + 3e-3)
+    odd = np.array([np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -0.0, 464, 465, 65519, 65520], np.float32)
+    wide = np.concatenate([near, tiny, odd])
+    features = host_limits().features - (set() if f16c else {"f16c"})
+    limits = Limits(host_limits().vector_bytes, frozenset(features))
+    program = program_of(
+        lambda x, y: [b.cast(x, F), b.cast(y, dtype), b.mul(x, x), b.cast(b.cast(y, dt.float64), dtype)],
+        (dtype, every.shape),
+        (F, wide.shape),
+    )
+    got = Compiled(program, limits)(every, wide)
+    for g, w in zip(got, run_program(program, [every, wide]), strict=True):
+        same = (g == w) | (np.isnan(g.astype(F.np)) & np.isnan(w.astype(F.np)))
+        assert same.all(), (g[~same][:5], w[~same][:5])
+
+
+@pytest.mark.parametrize("dtype", [F, dt.float64], ids=str)
+@pytest.mark.parametrize("fma", [True, False])
+def test_the_remainder_of_floats_is_exact(dtype: DType, fma: bool) -> None:
+    x = (RNG.standard_normal(400) * 10.0 ** RNG.integers(-30, 30, 400)).astype(dtype.np)
+    y = (RNG.standard_normal(400) * 10.0 ** RNG.integers(-30, 30, 400)).astype(dtype.np)
+    odd = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 3.0]
+    x = np.concatenate([x, np.repeat(odd, 8)]).astype(dtype.np)
+    y = np.concatenate([y, np.tile(odd, 8)]).astype(dtype.np)
+    features = host_limits().features - (set() if fma else {"fma"})
+    limits = Limits(host_limits().vector_bytes, frozenset(features))
+    program = program_of(lambda p, q: uop(Op.MOD, (p, q)), (dtype, x.shape), (dtype, y.shape))
+    (got,) = Compiled(program, limits)(x, y)
+    want = run_program(program, [x, y])[0]
+    finite = np.isfinite(y) & np.isfinite(x) & (y != 0)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    assert same[finite].all(), (x[finite & ~same][:5], y[finite & ~same][:5], got[finite & ~same][:5])
+    assert same.all(), (x[~same][:5], y[~same][:5], got[~same][:5], want[~same][:5])
