@@ -6,6 +6,7 @@ exists only on concrete arrays, so one identity test in a generated wrapper chec
 
 from __future__ import annotations
 
+from ctypes import memmove
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,10 @@ def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device:
     if data.size:
         # the fresh buffer may still be read by queued work that the pool handed on in order
         out.sig.device.sync()
-        np.copyto(writable_view(out), data, casting="unsafe")
+        if data.flags.c_contiguous and data.dtype.isbuiltin == 1 and data.dtype == dtype.np:
+            memmove(out.addr, data.__array_interface__["data"][0], data.nbytes)
+        else:
+            np.copyto(writable_view(out), data, casting="unsafe")
     return out
 
 

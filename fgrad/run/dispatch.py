@@ -22,6 +22,7 @@ from fgrad.errors import DonatedError, LeakedTracerError
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, Gone, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
+from fgrad.run.shortcut import FALL_THROUGH, leaves_function
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref
 from fgrad.trace.stage import Stage, check_leaks, lift_buffers, origins
@@ -91,6 +92,7 @@ class Entry:
     statics: Any
     leaf_sigs: list[Sig | None]
     given: frozenset[int]  # parameters of the program whose memory it may take
+    short: Callable[[Sequence[Any]], Any] | None = None  # generated code of the usual case
 
     @property
     def captured(self) -> list[DeviceArray]:
@@ -261,7 +263,9 @@ class Dispatcher:
         sigs = [sig_of(a, device) for a in traced.out_avals]
         finals = [sig_of(Aval(o.dtype, o.shape), device) for o in traced.program.outs[n:]]
         leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
-        return Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
+        entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
+        entry.short = leaves_function(entry)
+        return entry
 
     def call(
         self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()
@@ -278,6 +282,11 @@ class Dispatcher:
 
     def run(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         """One native call on concrete leaves."""
+        if entry.short is not None:
+            try:
+                return entry.short(leaves)
+            except FALL_THROUGH:
+                pass
         traced = entry.traced
         words: list[int] = []
         sources: list[Any] = []  # the array behind each word, None for a number

@@ -16,7 +16,7 @@ import numpy as np
 
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
-from fgrad.run.wrapper import FALL_THROUGH, NoShortPath, idle_tests, leaf_test, short_call
+from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, idle_tests, leaf_test, short_call
 from fgrad.trace import tree
 from fgrad.trace.stage import open_stages, stages
 
