@@ -102,8 +102,6 @@ class Plan:
 
 
 _HOST = -1  # the lane of the host itself
-
-
 BATCH_LIMIT = 64  # commands; where one is full, all are submitted: queues are bounded
 
 
@@ -111,9 +109,9 @@ BATCH_LIMIT = 64  # commands; where one is full, all are submitted: queues are b
 def plan(calls: tuple[Call, ...], batch_limit: int = BATCH_LIMIT) -> Plan:
     """The plan of these calls; equal calls give the same object.
 
-    A batch holds at most `batch_limit` commands and the waits and the signal of the last one.
-
-    A device's own lane is its "compute" queue, where the rest of its work is. Any other lane waits
+    A batch holds at most `batch_limit` commands, and the waits and the signal of the last one.
+    Then all that is open is submitted: so batches of one round wait for each other, or for earlier
+    ones. A device's own lane is its "compute" queue, where the rest of its work is. Any other lane waits
     for what was queued there before this run (its tick plus 0) before it touches the device's
     memory, and the own lane ends with waiting for what others do to that memory, so that whoever is
     queued behind may use it.

@@ -201,7 +201,7 @@ class Launch:
     def tick(self, sym: Sym) -> Sym:
         """The tick of a wait, counted from where its lane was before the segment that signals it.
 
-        The index names segment and lane, see `_number`.
+        The index names segment and lane, see `_base`.
         """
         segment, plus = self.signals.get((sym.index, sym.plus), (self._first(), 0))
         return Sym(Role.TICK, segment * len(self.ports) + sym.index, plus)
@@ -217,17 +217,20 @@ class Launch:
     ) -> tuple[Fence, ...]:
         """Run: addresses of inputs and outputs, bits of scalars, by their indices.
 
-        Returns a Fence for each lane, in the order of `plan.lanes`. Raises CallbackFailedError if
-        a function of the host raised: what comes after it is not submitted.
+        Returns a Fence for each lane, in the order of `plan.lanes`. Raises OutOfMemoryError before
+        anything is submitted, and CallbackFailedError if a function of the host raised: what comes
+        after it is not submitted.
         """
         numbers = {Sym(Role.INPUT, i): x for i, x in enumerate(inputs)}
         numbers |= {Sym(Role.OUTPUT, i): x for i, x in enumerate(outputs)}
         numbers |= {Sym(Role.SCALAR, i): x for i, x in enumerate(scalars)}
+        # all memory before the first submission: a run that finds none has done nothing
+        copies = {s.number: s.copy() for s in self.steps if isinstance(s, _Segment)}
         for step in self.steps:
             if isinstance(step, HostCall):
                 self._call_host(step, numbers)
             else:
-                self._submit(step, numbers)
+                self._submit(step, copies[step.number], numbers)
         newest: dict[int, int] = {}
         for step in self.steps:
             if isinstance(step, _Segment):
@@ -239,8 +242,7 @@ class Launch:
     def _base(self, segment: int, lane: int) -> Sym:
         return Sym(Role.TICK, segment * len(self.ports) + lane)
 
-    def _submit(self, segment: _Segment, numbers: dict[Sym, int]) -> None:
-        copy = segment.copy()
+    def _submit(self, segment: _Segment, copy: _Copy, numbers: dict[Sym, int]) -> None:
         while True:
             with self.machines.lock:
                 full = [
@@ -261,24 +263,22 @@ class Launch:
             numbers[self._base(segment.number, lane)] = tick
         instance = copy.instance
         instance.fill([self._number(sym, numbers) for sym in instance.linked.syms])
+        if not segment.records:
+            segment.free.append(copy)
+            return
 
         def finish() -> None:
             copy.running -= 1
             if not copy.running:
                 segment.free.append(copy)
 
-        if not segment.records:
-            segment.free.append(copy)
-            return
         flights: list[tuple[Port, Flight]] = []
         copy.running = len(segment.records)
-        # each lane may have to wait for all that is queued on any of them
-        patience = sum([port.in_flight.work_ms() for port in self.ports])
         try:
             for lane, record in segment.records:
                 newest[lane] += 1
                 name = f"{self.name}: {record.name}"
-                flight = Flight(newest[lane], name, record.error, finish, patience)
+                flight = Flight(newest[lane], name, record.error, finish)
                 self.ports[lane].in_flight.begin(flight)
                 flights.append((self.ports[lane], flight))
             taken = self.machines.push(instance.address, len(flights))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fgrad.errors import DeviceError
+from fgrad.errors import DeviceError, OutOfMemoryError
 from fgrad.hw.command import (
     Block,
     Command,
@@ -219,6 +219,35 @@ def test_each_run_in_flight_has_an_arena_of_its_own_and_they_are_used_again() ->
     assert machines.ports[0].pool.statistics().in_use == 8 * (64 + 128)
     del launch
     assert machines.ports[0].pool.statistics().in_use == 0
+
+
+def test_a_run_that_finds_no_memory_submits_nothing_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machines = Machines()
+    pool = machines.ports[0].pool
+    out = Block("a", Sym(Role.OUTPUT, 0), 8)
+    command = Exec("stain", (Sym(Role.OUTPUT, 0),), (), (out.span(),))
+    launch = Launch(plan((Call(LANES[0], command),) * 3, 1), machines)
+    take, cell = pool.take, raw_block(64)
+    for k in range(6):  # words and arena of each of three rounds
+        asked = []
+
+        def refusing(nbytes: int, k: int = k, asked: list[int] = asked) -> int:
+            asked.append(nbytes)
+            if len(asked) > k:
+                raise OutOfMemoryError("no more")
+            return take(nbytes)
+
+        monkeypatch.setattr(pool, "take", refusing)
+        with pytest.raises(OutOfMemoryError):
+            launch(outputs=[cell])
+        monkeypatch.undo()
+        assert machines.pushes == 0 and pool.statistics().in_use == 0
+        assert not machines.ports[0].in_flight
+    launch(outputs=[cell])
+    machines.run(random.Random(0))
+    assert machines.pushes == 3 and words(cell)[0] > 0
 
 
 def test_fences_are_done_when_their_lane_is() -> None:

@@ -45,7 +45,8 @@ class QueueTimeline:
         return tuple([timeline.queue.progress() for timeline in tuple(_timelines)])
 
     def stall_ms(self) -> float:
-        return STALL_MS + PATIENCE * self.in_flight.work_ms()
+        work_ms = sum([timeline.in_flight.work_ms() for timeline in tuple(_timelines)])
+        return STALL_MS + PATIENCE * work_ms
 
     def nap(self, tick: int, limit_ms: float) -> None:
         self.queue.wait(tick, limit_ms / 1000)
