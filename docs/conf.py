@@ -7,6 +7,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import generate  # noqa: E402
+
 from fgrad._version import __version__  # noqa: E402
 
 project = "fgrad"
@@ -15,7 +16,7 @@ copyright = "2026, the fgrad developers"
 release = version = __version__
 
 extensions: list[str] = []
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_theme_options = {
     "description": "array programs: differentiated, vectorised, compiled",

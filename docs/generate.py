@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -26,7 +27,7 @@ import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 from fgrad.config import VARIABLES  # noqa: E402
 
-ROOMS = {"uop", "trace", "lower", "hw", "backends", "run"}
+ROOMS = ("uop", "trace", "lower", "hw", "backends", "run")
 
 
 # ---- settings
@@ -117,7 +118,7 @@ def reference(name: str) -> str:
         lines += [".. rubric:: Modules", ""]
         for part in parts:
             doc = inspect.getdoc(importlib.import_module(f"{name}.{part}")) or ""
-            page = f"/reference/{page_of(f'{name}.{part}')}"
+            page = f"/{page_folder(f'{name}.{part}')}/{page_of(f'{name}.{part}')}"
             lines += [f"* :doc:`{name}.{part} <{page}>`: {escape(doc.split(chr(10))[0])}"]
         lines.append("")
     if len(groups) > 1:
@@ -144,6 +145,16 @@ PLAIN = ("fgrad.errors", "fgrad.config")  # their docstrings are written as reSt
 def page_of(name: str) -> str:
     """The file name, without its ending, of a module's page in the reference."""
     return name if name == "fgrad" else name.removeprefix("fgrad.")
+
+
+def page_folder(name: str) -> str:
+    """Where the page of a module stands: one that nobody has written yet is generated."""
+    return "reference" if (HERE / "reference" / f"{page_of(name)}.rst").exists() else "_generated"
+
+
+def plain_page(name: str) -> str:
+    """A page with a title and nothing but the entries."""
+    return f"{name}\n{'=' * len(name)}\n\n.. include:: reference-{page_of(name)}.inc\n"
 
 
 def _home(module: ModuleType, value: Any) -> str:
@@ -235,18 +246,53 @@ def _without_self(signature: str) -> str:
     return re.sub(r"^\((self|cls)(, /)?(, )?", "(", signature)
 
 
+# ---- the rooms
+def rooms() -> str:
+    """Every file of every room, with the first sentence of its docstring."""
+    lines: list[str] = []
+    for room in ROOMS:
+        folder = PACKAGE / room
+        lines += [room, "-" * len(room), "", *prose(_docstring(folder / "__init__.py"))]
+        for inner in sorted({p.parent for p in folder.rglob("*.py")}):
+            files = [p for p in sorted(inner.glob("*.py")) if p.name != "__init__.py"]
+            if inner != folder:
+                doc = _docstring(inner / "__init__.py").split("\n\n")[0].replace("\n", " ")
+                lines += [f"``{inner.relative_to(PACKAGE)}/``: {escape(doc)}", ""]
+            lines += [".. list-table::", "   :widths: 28 72", ""] if files else []
+            for path in files:
+                sentence = _sentence(_docstring(path))
+                lines += [f"   * - ``{path.relative_to(PACKAGE)}``", f"     - {escape(sentence)}"]
+            lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _sentence(doc: str) -> str:
+    """The first sentence of the first paragraph, or all of it where it is one."""
+    first = " ".join(doc.split("\n\n")[0].split())
+    found = re.match(r"(.*?[.:])(?= [A-Z`]|$)", first)
+    text = found[1] if found else first
+    return text.rstrip(":") + ("" if text.endswith(".") else ".")
+
+
 # ---- docstrings
 def escape(text: str) -> str:
     """Text whose only markup is code in backticks, as reStructuredText."""
-    out = []
+    out = ""
     for piece in re.split(r"(``.+?``|`[^`]+`)", text):
         if len(piece) > 2 and piece.startswith("`") and piece.endswith("`"):
             code = piece.strip("`")
-            out.append(f"``{code}``" if code == code.strip() and code else code)
+            marked = f"``{code}``" if code == code.strip() and code else code
+            # a backslash and a blank: markup may touch only some characters, and no letter
+            touching = marked != code and out and not re.search(r"[\s'\"([{<\-/:]$", out)
+            out += ("\\ " if touching else "") + marked
         else:
-            out.append(re.sub(r"([\\*|`_])", r"\\\1", piece))
-    # markup must end before a letter: `x`s
-    return re.sub(r"(``[^`]+``)(?=\w)", r"\1\\ ", "".join(out))
+            touching = out.endswith("``") and re.match(r"[^\s'\")\]}>\-/\\:.,;!?]", piece)
+            out += ("\\ " if touching else "") + re.sub(r"([\\*|`_])", r"\\\1", piece)
+    return out
 
 
 def prose(doc: str, plain: bool = False) -> list[str]:
@@ -328,9 +374,18 @@ def _excerpt(module: str, limit: int = 28) -> str:
 def write(folder: Path) -> None:
     """Write every generated part that the pages include; unchanged files keep their date."""
     folder.mkdir(exist_ok=True)
-    parts = {"settings.inc": settings_table(), "words.inc": words_table()}
+    parts = {
+        "settings.inc": settings_table(),
+        "words.inc": words_table(),
+        "rooms.inc": rooms(),
+    }
     parts |= {f"reference-{page_of(name)}.inc": reference(name) for name in public_modules()}
+    missing = [name for name in public_modules() if page_folder(name) == "_generated"]
+    parts |= {f"{page_of(name)}.rst": plain_page(name) for name in missing}
     parts |= {f"{name}.txt": text + "\n" for name, text in tour().items()}
+    for path in folder.glob("*.rst"):
+        if path.name not in parts:
+            path.unlink()  # by now a page has been written
     for name, text in parts.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -179,9 +179,7 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("function", help="path/to/file.py::name")
         command.add_argument("arguments", nargs="*", metavar="ARGUMENT", help=ARGUMENTS_HELP)
-        command.add_argument(
-            "--grad", metavar="ARGNUMS", nargs="?", const="0", help="take its gradient first: 0,2"
-        )
+        command.add_argument("--grad", metavar="ARGNUMS", nargs="?", const="0", help="take its gradient first: 0,2")
         if name == "show":
             command.add_argument("--stage", action="append", choices=STAGES, help="may be repeated")
         else:

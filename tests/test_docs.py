@@ -37,9 +37,7 @@ def blocks(path: Path) -> Iterator[Block]:
     if path.suffix == ".md":
         pattern = re.compile(r"^```(python|pycon|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     else:
-        pattern = re.compile(
-            r"^\.\. code-block:: (python|pycon|console)\n\n((?:   .*\n|\n)+)", re.MULTILINE
-        )
+        pattern = re.compile(r"^\.\. code-block:: (python|pycon|console)\n\n((?:   .*\n|\n)+)", re.MULTILINE)
     for found in pattern.finditer(text):
         line = text.count("\n", 0, found.start()) + 2
         yield Block(found[1], line, textwrap.dedent(found[2]))

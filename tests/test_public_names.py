@@ -28,9 +28,10 @@ generate = load_generate()
 MODULES = generate.public_modules()
 
 
-def test_the_reference_has_a_page_for_each_public_module_and_no_other() -> None:
+def test_each_page_of_the_reference_is_that_of_a_public_module() -> None:
+    """A module without a page of its own gets a plain one, when the documentation is built."""
     pages = {path.stem for path in (DOCS / "reference").glob("*.rst")} - {"index"}
-    assert pages == {generate.page_of(name) for name in MODULES}
+    assert pages <= {generate.page_of(name) for name in MODULES}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -64,8 +65,10 @@ def own_docstring(value: object) -> str:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_each_public_name_stands_on_the_page_of_its_module(name: str) -> None:
-    page = (DOCS / "reference" / f"{generate.page_of(name)}.rst").read_text(encoding="utf-8")
-    assert f".. include:: ../_generated/reference-{generate.page_of(name)}.inc" in page
+    stem = generate.page_of(name)
+    written = DOCS / "reference" / f"{stem}.rst"
+    page = written.read_text(encoding="utf-8") if written.exists() else generate.plain_page(name)
+    assert re.search(rf"^\.\. include:: (\.\./_generated/)?reference-{stem}\.inc$", page, re.MULTILINE)
     entries = generate.reference(name)
     described = set(re.findall(rf"^\.\. py:\w+:: {re.escape(name)}\.(\w+)", entries, re.MULTILINE))
     linked = set(re.findall(rf"^\* :doc:`{re.escape(name)}\.(\w+) <", entries, re.MULTILINE))
@@ -90,7 +93,8 @@ def test_the_table_of_settings_marks_what_nothing_reads() -> None:
     ("doc", "expected"),
     [
         ("Takes *args and `x_`.", ["Takes \\*args and ``x_``.", ""]),
-        ("n     how many\nlong  two lines,\n      joined", ["``n``", "   how many", "``long``", "   two lines, joined", ""]),
+        ("n  how many\nm  two lines,\n   joined", ["``n``", "   how many", "``m``", "   two lines, joined", ""]),
+        ("Of `a`s and ``b``, `c`.", ["Of ``a``\\ s and ``b``, ``c``.", ""]),
         (">>> f(1)\n2", [".. code-block:: pycon", "", "   >>> f(1)", "   2", ""]),
         ("Says:\n>>> f(1)", ["Says:", "", ".. code-block:: pycon", "", "   >>> f(1)", ""]),
         ("a b\n  c d", [".. code-block:: none", "", "   a b", "     c d", ""]),
