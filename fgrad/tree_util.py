@@ -21,6 +21,7 @@ T = TypeVar("T")
 PyTreeDef = optree.PyTreeSpec
 IsLeaf = Callable[[Any], bool] | None
 NAMESPACE = trees.NAMESPACE
+_register: Any = optree.register_pytree_node
 
 
 # ---- paths
@@ -277,7 +278,7 @@ def register_pytree_node(
     if flatten_with_keys_func is not None:
         register_pytree_with_keys(nodetype, flatten_with_keys_func, unflatten_func, flatten_func)
         return
-    optree.register_pytree_node(
+    _register(
         nodetype,
         lambda x: tuple(flatten_func(x))[:2],
         unflatten_func,
@@ -301,7 +302,7 @@ def register_pytree_with_keys(
         pairs = list(pairs)
         return [c for _, c in pairs], metadata, [k for k, _ in pairs]
 
-    optree.register_pytree_node(nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
+    _register(nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
 
 
 def register_pytree_node_class(cls: type[T]) -> type[T]:
@@ -355,7 +356,7 @@ def register_dataclass(
         named = {*data_fields, *meta_fields, *drop_fields}
         if known != named & known or not {*data_fields, *meta_fields} <= known:
             raise ArgumentError(
-                f"register_dataclass of {nodetype.__name__}: its fields are {sorted(known)}, "
+                f"register_dataclass of {nodetype}: its fields are {sorted(known)}, "
                 f"but data_fields, meta_fields "
                 f"and drop_fields name {sorted(named)}"
             )
@@ -369,13 +370,13 @@ def register_dataclass(
         values = dict(zip(data, children, strict=True))
         return nodetype(**values, **dict(zip(meta, metadata, strict=True)))
 
-    optree.register_pytree_node(nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
+    _register(nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
     return nodetype
 
 
 def register_static(cls: type[T]) -> type[T]:
     """Class decorator: objects have no leaves and are compared and hashed as a whole."""
-    optree.register_pytree_node(cls, lambda x: ((), x), lambda x, _: x, namespace=NAMESPACE)
+    _register(cls, lambda x: ((), x), lambda x, _: x, namespace=NAMESPACE)
     return cls
 
 
@@ -383,7 +384,7 @@ class Partial(functools.partial):  # type: ignore[type-arg]
     """functools.partial as a container: the arguments are children, the function is metadata."""
 
 
-optree.register_pytree_node(
+_register(
     Partial,
     lambda p: ((p.args, p.keywords), p.func),
     lambda func, parts: Partial(func, *parts[0], **parts[1]),

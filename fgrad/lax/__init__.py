@@ -1,5 +1,7 @@
 """Low-level array functions, control flow, and what members of a named axis say to each other."""
 
+from fgrad.lax.barriers import optimization_barrier as optimization_barrier
+from fgrad.lax.barriers import platform_dependent as platform_dependent
 from fgrad.lax.branches import cond as cond
 from fgrad.lax.branches import switch as switch
 from fgrad.lax.collectives import all_gather as all_gather
@@ -19,11 +21,15 @@ from fgrad.lax.contraction import Precision as Precision
 from fgrad.lax.contraction import batch_matmul as batch_matmul
 from fgrad.lax.contraction import dot as dot
 from fgrad.lax.contraction import dot_general as dot_general
+from fgrad.lax.contraction import ragged_dot as ragged_dot
 from fgrad.lax.convolution import ConvDimensionNumbers as ConvDimensionNumbers
 from fgrad.lax.convolution import conv as conv
 from fgrad.lax.convolution import conv_dimension_numbers as conv_dimension_numbers
 from fgrad.lax.convolution import conv_general_dilated as conv_general_dilated
 from fgrad.lax.convolution import conv_general_dilated_patches as conv_general_dilated_patches
+from fgrad.lax.convolution import conv_general_permutations as conv_general_permutations
+from fgrad.lax.convolution import conv_general_shape_tuple as conv_general_shape_tuple
+from fgrad.lax.convolution import conv_shape_tuple as conv_shape_tuple
 from fgrad.lax.convolution import conv_transpose as conv_transpose
 from fgrad.lax.convolution import conv_with_general_padding as conv_with_general_padding
 from fgrad.lax.derivatives import custom_linear_solve as custom_linear_solve
@@ -75,6 +81,7 @@ from fgrad.lax.elementwise import lt as lt
 from fgrad.lax.elementwise import max as max
 from fgrad.lax.elementwise import min as min
 from fgrad.lax.elementwise import mul as mul
+from fgrad.lax.elementwise import mulhi as mulhi
 from fgrad.lax.elementwise import ne as ne
 from fgrad.lax.elementwise import neg as neg
 from fgrad.lax.elementwise import nextafter as nextafter
@@ -106,6 +113,7 @@ from fgrad.lax.indexing import gather as gather
 from fgrad.lax.indexing import index_take as index_take
 from fgrad.lax.indexing import scatter as scatter
 from fgrad.lax.indexing import scatter_add as scatter_add
+from fgrad.lax.indexing import scatter_apply as scatter_apply
 from fgrad.lax.indexing import scatter_max as scatter_max
 from fgrad.lax.indexing import scatter_min as scatter_min
 from fgrad.lax.indexing import scatter_mul as scatter_mul
@@ -138,12 +146,15 @@ from fgrad.lax.reductions import reduce_xor as reduce_xor
 from fgrad.lax.shapes import bitcast_convert_type as bitcast_convert_type
 from fgrad.lax.shapes import broadcast as broadcast
 from fgrad.lax.shapes import broadcast_in_dim as broadcast_in_dim
+from fgrad.lax.shapes import broadcast_like as broadcast_like
 from fgrad.lax.shapes import broadcast_shapes as broadcast_shapes
 from fgrad.lax.shapes import broadcast_to_rank as broadcast_to_rank
 from fgrad.lax.shapes import broadcasted_iota as broadcasted_iota
 from fgrad.lax.shapes import collapse as collapse
 from fgrad.lax.shapes import concatenate as concatenate
 from fgrad.lax.shapes import convert_element_type as convert_element_type
+from fgrad.lax.shapes import dtype as dtype
+from fgrad.lax.shapes import empty as empty
 from fgrad.lax.shapes import expand_dims as expand_dims
 from fgrad.lax.shapes import full as full
 from fgrad.lax.shapes import full_like as full_like
@@ -153,8 +164,10 @@ from fgrad.lax.shapes import reshape as reshape
 from fgrad.lax.shapes import rev as rev
 from fgrad.lax.shapes import split as split
 from fgrad.lax.shapes import squeeze as squeeze
+from fgrad.lax.shapes import stack as stack
 from fgrad.lax.shapes import tile as tile
 from fgrad.lax.shapes import transpose as transpose
+from fgrad.lax.shapes import unstack as unstack
 from fgrad.lax.slices import dynamic_index_in_dim as dynamic_index_in_dim
 from fgrad.lax.slices import dynamic_slice as dynamic_slice
 from fgrad.lax.slices import dynamic_slice_in_dim as dynamic_slice_in_dim
@@ -175,6 +188,7 @@ from fgrad.lax.special import random_gamma_grad as random_gamma_grad
 from fgrad.lax.special import zeta as zeta
 from fgrad.lax.windows import padtype_to_pads as padtype_to_pads
 from fgrad.lax.windows import reduce_window as reduce_window
+from fgrad.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
 
 __all__ = [
     "ConvDimensionNumbers", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode", "Precision",
@@ -182,22 +196,24 @@ __all__ = [
     "approx_max_k", "approx_min_k", "argmax", "argmin", "asin", "asinh", "associative_scan", "atan", "atan2",
     "atanh", "axis_index", "axis_size", "batch_matmul", "bessel_i0e", "bessel_i1e", "betainc",
     "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast",
-    "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp",
-    "clz", "collapse", "complex", "concatenate", "cond", "conj", "conv", "conv_dimension_numbers",
-    "conv_general_dilated", "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding",
-    "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum",
-    "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general", "dynamic_index_in_dim",
-    "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice",
-    "dynamic_update_slice_in_dim", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1",
-    "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "igamma", "igamma_grad_a", "igammac",
-    "imag", "index_in_dim", "index_take", "integer_pow", "iota", "is_finite", "le", "lgamma", "log", "log1p",
-    "logistic", "lt", "map", "max", "min", "mul", "ne", "neg", "nextafter", "pad", "padtype_to_pads", "pmax",
-    "pmean", "pmin", "polygamma", "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter",
-    "pswapaxes", "random_gamma_grad", "real", "reciprocal", "reduce", "reduce_and", "reduce_max",
-    "reduce_min", "reduce_or", "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window", "reduce_xor",
-    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "scatter_add", "scatter_max", "scatter_min",
-    "scatter_mul", "scatter_sub", "select", "select_n", "shift_left", "shift_right_arithmetic",
-    "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sort", "sort_key_val", "split",
-    "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "tile", "top_k",
-    "transpose", "while_loop", "zeta",
+    "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt",
+    "ceil", "clamp", "clz", "collapse", "complex", "concatenate", "cond", "conj", "conv",
+    "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
+    "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
+    "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin",
+    "cumprod", "cumsum", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general",
+    "dtype", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+    "dynamic_update_slice", "dynamic_update_slice_in_dim", "empty", "eq", "erf", "erf_inv", "erfc", "exp",
+    "exp2", "expand_dims", "expm1", "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "igamma",
+    "igamma_grad_a", "igammac", "imag", "index_in_dim", "index_take", "integer_pow", "iota", "is_finite",
+    "le", "lgamma", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne", "neg",
+    "nextafter", "optimization_barrier", "pad", "padtype_to_pads", "platform_dependent", "pmax", "pmean",
+    "pmin", "polygamma", "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter",
+    "pswapaxes", "ragged_dot", "random_gamma_grad", "real", "reciprocal", "reduce", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_or", "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window",
+    "reduce_window_shape_tuple", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter",
+    "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "select",
+    "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice",
+    "slice_in_dim", "sort", "sort_key_val", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
+    "sub", "switch", "tan", "tanh", "tile", "top_k", "transpose", "unstack", "while_loop", "zeta",
 ]  # fmt: skip

@@ -10,11 +10,12 @@ from typing import Any
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, to_dtype
-from fgrad.uop.node import UOp
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -139,4 +140,38 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (lead, lead)), precision)
 
 
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+@public(static=("precision", "preferred_element_type"))
+def ragged_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """Consecutive groups of rows of lhs[m, k], each times its own matrix of rhs[g, k, n]; gives [m, n].
+
+    group_sizes   integers [g]: how many rows each group has. Rows beyond their sum give 0.
+    """
+    (x, y), dtype, weak = promoted(lhs, rhs)
+    sizes = lift(group_sizes).node
+    if x.ndim != 2 or y.ndim != 3 or x.shape[1] != y.shape[1] or sizes.shape != y.shape[:1]:
+        raise note_user_line(
+            ShapeError(
+                "ragged_dot needs lhs [m, k], rhs [g, k, n] and group_sizes [g], got "
+                f"{x.shape}, {y.shape} and {sizes.shape}"
+            )
+        )
+    (m, k), g = x.shape, y.shape[0]
+    ends = uop(Op.PREFIX, (build.cast(sizes, dt.int64),), (Op.ADD, 0, False))
+    begins = build.sub(ends, build.cast(sizes, dt.int64))
+    row = build.iota_along((g, m), 1)
+    inside = build.and_(build.le(build.expand(begins, [(1, m)]), row), build.lt(row, build.expand(ends, [(1, m)])))
+    preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
+    inner = operand_dtype(dtype, preferred)
+    spread = build.expand(build.cast(x, inner), [(0, g)])
+    own = build.where(build.expand(inside, [(2, k)]), spread, build.zeros_like(spread))
+    out = contract(own, build.cast(y, inner), ([0, 2], [0, 1]), ([], []))
+    return Tracer(build.cast(out, preferred or dtype), weak and preferred is None)
+
+
+__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general", "ragged_dot"]

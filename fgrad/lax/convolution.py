@@ -367,7 +367,50 @@ def conv_general_dilated_patches(
     return Tracer(build.permute(x, back), weak)
 
 
+def _filled_padding(padding: Any, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> Any:
+    return [(0, 0)] * len(sizes) if padding is None else pads_of(padding, sizes, spans, strides)
+
+
+def conv_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    strides: Sequence[int],
+    pads: Any,
+    batch_group_count: int = 1,
+) -> tuple[int, ...]:
+    """The shape of a convolution of [batch, feature, spatial..] by [out, in, spatial..]."""
+    sizes, spans = list(lhs_shape[2:]), list(rhs_shape[2:])
+    rows = zip(sizes, spans, strides, _filled_padding(pads, sizes, spans, strides), strict=True)
+    places = [max(0, (n + lo + hi - k) // s + 1) for n, k, s, (lo, hi) in rows]
+    return (lhs_shape[0] // batch_group_count, rhs_shape[0], *places)
+
+
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    dimension_numbers: Any,
+) -> tuple[int, ...]:
+    """The shape of a convolution with any order of axes."""
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    plain = conv_shape_tuple(
+        [lhs_shape[a] for a in numbers.lhs_spec], [rhs_shape[a] for a in numbers.rhs_spec], window_strides, padding
+    )
+    out = [0] * len(plain)
+    for i, a in enumerate(numbers.out_spec):
+        out[a] = plain[i]
+    return tuple(out)
+
+
+def conv_general_permutations(dimension_numbers: Any) -> tuple[Sequence[int], ...]:
+    """The orders of axes of lhs, rhs and out that three strings such as ("NHWC", "HWIO", "NHWC") stand for."""
+    shape = (1,) * len(dimension_numbers[0])
+    return tuple(conv_dimension_numbers(shape, shape, dimension_numbers))
+
+
 __all__ = [
     "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated",
-    "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding",
+    "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple",
+    "conv_shape_tuple", "conv_transpose", "conv_with_general_padding",
 ]  # fmt: skip

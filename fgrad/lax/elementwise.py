@@ -384,6 +384,28 @@ def clz(x: ArrayLike) -> Array:
     return Tracer(build.bitcast(count_ones(build.not_(bits)), t.node.dtype), t.weak)
 
 
+@binary
+def mulhi(x: ArrayLike, y: ArrayLike) -> Array:
+    """The upper half of the bits of the product of integers."""
+    (a, b), dtype, weak = common("mulhi", x, y)
+    need(dtype.is_int, "mulhi", f"it multiplies integers, not {dtype}")
+    if dtype.itemsize < 8:
+        wide = dt.int64 if dtype.is_signed else dt.uint64
+        product = build.mul(build.cast(a, wide), build.cast(b, wide))
+        return Tracer(build.cast(build.shr(product, dtype.bits), dtype), weak)
+    low = 0xFFFFFFFF
+    u, v = unsigned(a), unsigned(b)
+    u0, u1, v0, v1 = build.and_(u, low), build.shr(u, 32), build.and_(v, low), build.shr(v, 32)
+    middle = build.add(build.mul(u1, v0), build.shr(build.mul(u0, v0), 32))
+    cross = build.add(build.mul(u0, v1), build.and_(middle, low))
+    top = build.add(build.add(build.mul(u1, v1), build.shr(middle, 32)), build.shr(cross, 32))
+    if not dtype.is_signed:
+        return Tracer(top, weak)
+    for one, other in ((a, v), (b, u)):  # a negative number stands for 2^64 more
+        top = build.sub(top, build.where(build.lt(one, 0), other, build.zeros_like(other)))
+    return Tracer(build.bitcast(top, dtype), weak)
+
+
 # ---- choices
 @public()
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
@@ -464,7 +486,7 @@ __all__ = [
     "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "cos",
     "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt",
     "imag", "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul",
-    "ne", "neg", "nextafter", "population_count", "pow", "real", "reciprocal", "reduce_precision", "rem",
-    "round", "rsqrt", "select", "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical",
-    "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
+    "mulhi", "ne", "neg", "nextafter", "population_count", "pow", "real", "reciprocal", "reduce_precision",
+    "rem", "round", "rsqrt", "select", "select_n", "shift_left", "shift_right_arithmetic",
+    "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
 ]  # fmt: skip

@@ -8,13 +8,15 @@ to be left out. Prefer `fgrad.numpy` indexing and `x.at[..]`, which say the same
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad import numpy as functions
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.lax.shapes import full, full_like
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
@@ -367,7 +369,27 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
     return gather(src, Tracer(indices), dims, tuple(sizes))
 
 
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable[[Any], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Axes = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
+    """`operand` with `func` applied, once, to every element in windows of `update_shape` at computed places.
+
+    func   works element by element
+    """
+    nothing, there = full_like(operand, False, "bool"), full(update_shape, True, "bool")
+    hit = scatter(nothing, scatter_indices, there, dimension_numbers, mode=mode)
+    return functions.where(hit, func(operand), operand)
+
+
 __all__ = [
     "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "gather", "index_take",
-    "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+    "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
 ]  # fmt: skip

@@ -89,7 +89,7 @@ class _Steps:
             case True:
                 return 1
             case "sqrt":
-                return max(1, round(self.length**0.5))
+                return max(1, int(round(self.length**0.5)))
             case int(k) if k >= 1:
                 return k
         raise note_user_line(

@@ -301,8 +301,55 @@ def tile(operand: ArrayLike, reps: Shape) -> Array:
     return Tracer(build.reshape(spread, tuple([n * r for n, r in zip(t.shape, reps, strict=True)])), t.weak)
 
 
+@public(static=("axis",))
+def _stacked(operands: list[ArrayLike], axis: int) -> Array:
+    nodes, _, weak = promoted(*operands)
+    at = axis_of(axis, nodes[0].ndim + 1, "stack")
+    if any(n.shape != nodes[0].shape for n in nodes):
+        raise note_user_line(
+            ShapeError(f"stack needs arrays of one shape, got {', '.join(str(n.shape) for n in nodes)}")
+        )
+    shape = (*nodes[0].shape[:at], 1, *nodes[0].shape[at:])
+    return Tracer(build.concatenate([build.reshape(n, shape) for n in nodes], at), weak)
+
+
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
+    """Arrays of one shape side by side on a new axis."""
+    if not len(operands):
+        raise note_user_line(ArgumentError("stack needs at least one array"))
+    return _stacked(list(operands), axis)
+
+
+@public(static=("axis",))
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along `axis`, one array for each."""
+    t = lift(x)
+    at = axis_of(axis, t.ndim, "unstack")
+    rest = t.shape[:at] + t.shape[at + 1 :]
+    parts = [build.slice_axis(t.node, at, i, i + 1) for i in range(t.shape[at])]
+    return tuple([Tracer(build.reshape(p, rest), t.weak) for p in parts])
+
+
+@public()
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
+    """`arr` repeated to the shape of `like_arr`."""
+    t = lift(arr)
+    return Tracer(build.broadcast_to(t.node, lift(like_arr).shape), t.weak)
+
+
+def empty(shape: Any, dtype: Any) -> Array:
+    """An array of that shape and dtype; its elements are 0."""
+    return full(shape, 0, to_dtype(dtype))
+
+
+def dtype(x: ArrayLike) -> Any:
+    """The NumPy dtype that `x` has as an array."""
+    return lift(x).dtype
+
+
 __all__ = [
-    "bitcast_convert_type", "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank",
-    "broadcasted_iota", "collapse", "concatenate", "convert_element_type", "expand_dims", "full", "full_like",
-    "iota", "pad", "reshape", "rev", "split", "squeeze", "tile", "transpose",
+    "bitcast_convert_type", "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes",
+    "broadcast_to_rank", "broadcasted_iota", "collapse", "concatenate", "convert_element_type", "dtype",
+    "empty", "expand_dims", "full", "full_like", "iota", "pad", "reshape", "rev", "split", "squeeze", "stack",
+    "tile", "transpose", "unstack",
 ]  # fmt: skip

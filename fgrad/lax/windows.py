@@ -131,4 +131,22 @@ def _reduce_window(
     return Tracer(with_init(op, node, init if static is None else static), t.weak)
 
 
-__all__ = ["padtype_to_pads", "reduce_window"]
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The shape that `reduce_window` gives."""
+    n = len(operand_shape)
+    grown, spaced = _factors(base_dilation, n, "base_dilation factors"), _factors(window_dilation, n, "dilations")
+    sizes = [(m - 1) * d + 1 if m else 0 for m, d in zip(operand_shape, grown, strict=True)]
+    spans = [(k - 1) * d + 1 for k, d in zip(window_dimensions, spaced, strict=True)]
+    pads = pads_of(padding, sizes, spans, window_strides)
+    rows = zip(sizes, spans, window_strides, pads, strict=True)
+    return tuple([max(0, (m + lo + hi - k) // s + 1) for m, k, s, (lo, hi) in rows])
+
+
+__all__ = ["padtype_to_pads", "reduce_window", "reduce_window_shape_tuple"]

@@ -80,7 +80,7 @@ def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -
 class ScaleByAdamState(NamedTuple):
     """count: steps, int32; mu, nu: running means of gradients and of their squares."""
 
-    count: Array
+    count: Array  # type: ignore[assignment]
     mu: Updates
     nu: Updates
 
@@ -250,7 +250,7 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> G
 class ScaleByLionState(NamedTuple):
     """count: steps, int32; mu: running mean of gradients."""
 
-    count: Array
+    count: Array  # type: ignore[assignment]
     mu: Updates
 
 

@@ -189,7 +189,7 @@ def scale(step_size: float) -> GradientTransformation:
 class ScaleByScheduleState(NamedTuple):
     """count: steps taken, int32."""
 
-    count: Array
+    count: Array  # type: ignore[assignment]
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:

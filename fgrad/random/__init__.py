@@ -42,6 +42,7 @@ from fgrad.random.rejection import f as f
 from fgrad.random.rejection import gamma as gamma
 from fgrad.random.rejection import generalized_normal as generalized_normal
 from fgrad.random.rejection import loggamma as loggamma
+from fgrad.random.rejection import multinomial as multinomial
 from fgrad.random.rejection import poisson as poisson
 from fgrad.random.rejection import t as t
 from fgrad.random.structured import multivariate_normal as multivariate_normal
@@ -54,7 +55,7 @@ __all__ = [
     "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy",
     "chisquare", "choice", "clone", "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in",
     "gamma", "generalized_normal", "geometric", "gumbel", "key", "key_data", "key_impl", "laplace",
-    "loggamma", "logistic", "lognormal", "maxwell", "multivariate_normal", "normal", "orthogonal", "pareto",
-    "permutation", "poisson", "rademacher", "randint", "rayleigh", "shuffle", "split", "t", "triangular",
-    "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
+    "loggamma", "logistic", "lognormal", "maxwell", "multinomial", "multivariate_normal", "normal",
+    "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "shuffle", "split",
+    "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip

@@ -114,9 +114,8 @@ class KeyArray:
         return f"KeyArray({np.asarray(self.words).tolist()}, dtype=key<fry>)"
 
 
-optree.register_pytree_node(
-    KeyArray, lambda k: ((k.words,), None), lambda _, c: KeyArray(c[0]), namespace=tree.NAMESPACE
-)
+_register: Any = optree.register_pytree_node
+_register(KeyArray, lambda k: ((k.words,), None), lambda _, c: KeyArray(c[0]), namespace=tree.NAMESPACE)
 
 
 @public()
@@ -184,7 +183,7 @@ def _check_impl(impl: Any) -> None:
 
 
 @public()
-def _seeded(seed: ArrayLike) -> Any:
+def _seeded(seed: ArrayLike) -> Array:
     x = lift(seed).node
     if not x.dtype.is_int:
         raise note_user_line(DtypeError(f"a seed is an integer, got {x.dtype}; use key(int(seed))"))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
+from fgrad.lax.loops import scan
 from fgrad.lax.special import inlined, iterate, program_of, sample_slope
 from fgrad.random.continuous import (
     DTypeLike,
@@ -387,19 +388,9 @@ def _binomial_by_rejection(key: Words, count: UOp, p: UOp) -> UOp:
     return iterate(lambda s: build.not_(s[3]), step, [*key, *start])[2]
 
 
-@public(static=("shape", "dtype"))
-def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """How many of `n` tries succeed, each with probability `p`, as floats of `dtype`.
-
-    NaN where n is negative or p is no probability.
-    """
-    kind = float_of(dtype, "binomial")
-    given = lift(p).node
-    inner: DType = given.dtype if given.dtype.is_float and given.dtype.itemsize >= 4 else dt.default_float()
-    chance, count = cast_node(p, inner), cast_node(n, inner)
-    size = sample_shape(shape, "binomial", count, chance)
-    chance, count = build.broadcast_to(chance, size), build.broadcast_to(count, size)
-    words = single(key, "binomial")
+def binomial_node(key: Words, count: UOp, chance: UOp) -> UOp:
+    """How many of `count` tries succeed; both have one shape and dtype."""
+    inner = chance.dtype
     is_less = build.lt(chance, 0.5)
     q = where(is_less, chance, sub(1, chance))  # of the rarer outcome
     valid = build.and_(build.and_(build.le(0, chance), build.le(chance, 1)), build.le(0, count))
@@ -410,14 +401,69 @@ def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: D
     zero, many, half = [build.const(x, inner) for x in (0, 1e4, 0.5)]
     plain = build.and_(is_small, valid)
     regular = build.and_(build.not_(is_small), build.not_(endless))
-    low = _binomial_by_inversion(words, where(plain, count, zero), q)
-    high = _binomial_by_rejection(words, where(regular, count, many), where(regular, q, half))
+    low = _binomial_by_inversion(key, where(plain, count, zero), q)
+    high = _binomial_by_rejection(key, where(regular, count, many), where(regular, q, half))
     out = where(is_small, low, high)
     out = where(endless, build.const(np.inf, inner), where(is_less, out, sub(count, out)))
-    return Tracer(build.cast(where(valid, out, build.const(np.nan, inner)), kind))
+    return where(valid, out, build.const(np.nan, inner))
+
+
+def _counted(n: ArrayLike, p: ArrayLike) -> tuple[UOp, UOp]:
+    """(n, p) in the dtype of the probabilities, at least float32."""
+    given = lift(p).node.dtype
+    inner: DType = given if given.is_float and given.itemsize >= 4 else dt.default_float()
+    return cast_node(n, inner), cast_node(p, inner)
+
+
+@public(static=("shape", "dtype"))
+def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
+    """How many of `n` tries succeed, each with probability `p`, as floats of `dtype`.
+
+    NaN where n is negative or p is no probability.
+    """
+    kind = float_of(dtype, "binomial")
+    count, chance = _counted(n, p)
+    size = sample_shape(shape, "binomial", count, chance)
+    count, chance = build.broadcast_to(count, size), build.broadcast_to(chance, size)
+    return Tracer(build.cast(binomial_node(single(key, "binomial"), count, chance), kind))
+
+
+@public(static=("shape", "dtype", "unroll"))
+def multinomial(
+    key: Any,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: Shape = None,
+    dtype: DTypeLike = None,
+    unroll: int | bool = 1,
+) -> Array:
+    """How often each of k outcomes occurs in `n` tries, with probabilities p[.., k]; floats [.., k] of `dtype`.
+
+    shape   of the result, ending in k; that of `p` by default
+    """
+    kind = float_of(dtype, "multinomial")
+    count, chance = _counted(n, p)
+    size = sample_shape(shape, "multinomial", chance)
+    chance = build.broadcast_to(chance, size)
+    count = build.broadcast_to(count, size[:-1])
+    last = len(size) - 1
+    left = uop(Op.PREFIX, (chance,), (Op.ADD, last, True))
+    ratio = div(chance, where(build.eq(left, 0), build.const_like(1, left), left))
+    ratio = build.minimum(build.maximum(ratio, 0), 1)
+    hi, lo = threefry(single(key, "multinomial"), *counters((size[-1],)))
+
+    def step(remaining: Any, x: Any) -> tuple[Tracer, Tracer]:
+        k0, k1, here = [lift(v).node for v in x]
+        got = binomial_node((k0, k1), lift(remaining).node, here)
+        return Tracer(sub(lift(remaining).node, got)), Tracer(got)
+
+    first = build.permute(ratio, [last, *range(last)])
+    counts = lift(scan(step, Tracer(count), (Tracer(hi), Tracer(lo), Tracer(first)))[1]).node
+    return Tracer(build.cast(build.permute(counts, [*range(1, last + 1), 0]), kind))
 
 
 __all__ = [
-    "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "gamma_node", "generalized_normal",
-    "loggamma", "poisson", "t",
+    "ball", "beta", "binomial", "binomial_node", "chisquare", "dirichlet", "f", "gamma", "gamma_node",
+    "generalized_normal", "loggamma", "multinomial", "poisson", "t",
 ]  # fmt: skip

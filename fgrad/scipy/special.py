@@ -348,6 +348,63 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     return hurwitz_zeta(x, 1.0 if q is None else q)
 
 
+# ---- scaled error function and exponential integrals
+def _erfcx(x: UOp) -> UOp:
+    """exp(x^2) erfc(x): the product up to 5, beyond a continued fraction from the back (DLMF 7.9.1)."""
+    is_far = build.lt(5.0, x)
+    near = where(is_far, build.zeros_like(x), x)
+    far = where(is_far, x, _like(6, x))
+    tail = far
+    for k in range(40, 0, -1):
+        tail = add(far, div(k / 2, tail))
+    return where(is_far, div(1 / math.sqrt(math.pi), tail), mul(exp(mul(near, near)), uop(Op.ERFC, (near,))))
+
+
+_ERFCX = Formula(
+    "erfcx",
+    _in_double(_erfcx),
+    (_in_double(lambda x: sub(mul(mul(x, _erfcx(x)), 2), 2 / math.sqrt(math.pi))),),
+)
+
+
+@public()
+def erfcx(x: ArrayLike) -> Array:
+    """exp(x^2) * erfc(x), without overflow and underflow for positive x."""
+    return _unary("erfcx", _ERFCX.node, x)
+
+
+_EULER = 0.57721566490153286
+
+
+def _ein(x: UOp, terms: int) -> UOp:
+    """The sum of x^k / (k k!) over k >= 1 (DLMF 6.6.2)."""
+    total = build.zeros_like(x)
+    for k in range(terms, 0, -1):
+        total = mul(add(total, 1.0 / k), mul(x, 1.0 / k))
+    return total
+
+
+def _exp1(x: UOp) -> UOp:
+    is_far = build.lt(2.0, x)
+    near = where(build.or_(is_far, build.le(x, 0)), _like(1, x), x)
+    far = where(is_far, x, _like(3, x))
+    tail = add(far, 101.0)
+    for k in range(100, 0, -1):  # DLMF 6.9.1, from the back
+        tail = add(far, div(k, add(1, div(k, tail))))
+    out = where(is_far, div(exp(neg(far)), tail), sub(neg(_ein(neg(near), 30)), add(log(near), _EULER)))
+    edge = where(build.eq(x, 0), _like(math.inf, x), _like(math.nan, x))
+    return where(build.lt(0, x), out, edge)
+
+
+_EXP1 = Formula("exp1", _in_double(_exp1), (_in_double(lambda x: neg(div(exp(neg(x)), x))),))
+
+
+@public()
+def exp1(x: ArrayLike) -> Array:
+    """The exponential integral E1 for x > 0; inf at 0, NaN below."""
+    return _unary("exp1", _EXP1.node, x)
+
+
 # ---- Bessel functions
 @public()
 def i0(x: ArrayLike) -> Array:
@@ -362,8 +419,8 @@ def i1(x: ArrayLike) -> Array:
 
 
 __all__ = [
-    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfinv",
-    "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e",
-    "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri",
-    "poch", "polygamma", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+    "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfcx",
+    "erfinv", "exp1", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0",
+    "i0e", "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln",
+    "ndtr", "ndtri", "poch", "polygamma", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

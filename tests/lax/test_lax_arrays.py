@@ -284,3 +284,39 @@ def test_updates_outside_are_dropped_and_the_last_one_stays() -> None:
     at = np.array([[1], [1], [7]])
     got = lax.scatter(np.zeros(3), at, np.array([5.0, 6, 7]), dims)
     assert np.asarray(got).tolist() == [0, 6, 0]
+
+
+# ---- the rest
+def test_the_upper_half_of_products() -> None:
+    a, b = np.array([2**62, -5, -(2**63), 7]), np.array([12, 2**40, 2**62, -9])
+    want = [int(p) * int(q) >> 64 for p, q in zip(a, b, strict=True)]
+    assert np.asarray(lax.mulhi(a, b)).tolist() == want
+    assert int(lax.mulhi(np.int32(-(2**31)), np.int32(2**30))) == -(2**61) >> 32
+
+
+def test_groups_of_rows_meet_their_own_matrix() -> None:
+    rng = np.random.default_rng(6)
+    x, w = rng.normal(size=(6, 3)), rng.normal(size=(2, 3, 4))
+    got = np.asarray(lax.ragged_dot(x, w, np.array([2, 3])))
+    same(got, np.concatenate([x[:2] @ w[0], x[2:5] @ w[1], np.zeros((1, 4))]), 1e-12)
+
+
+def test_shapes_are_told_without_computing() -> None:
+    numbers = ("NHWC", "HWIO", "NHWC")
+    assert lax.conv_general_shape_tuple((2, 9, 9, 3), (3, 3, 3, 5), (2, 2), "SAME", numbers) == (2, 5, 5, 5)
+    assert lax.reduce_window_shape_tuple((9,), (3,), (2,), "VALID") == (4,)
+
+
+def test_stack_unstack_and_barriers() -> None:
+    x = np.eye(2)
+    assert lax.stack([x, x], 1).shape == (2, 2, 2)
+    assert [np.asarray(r).tolist() for r in lax.unstack(x)] == x.tolist()
+    a, b = lax.optimization_barrier((x, 3.0))
+    assert np.array_equal(a, x) and float(b) == 3
+
+
+def test_a_function_is_applied_once_at_each_place() -> None:
+    dims = lax.ScatterDimensionNumbers((), (0,), (0,))
+    at = np.array([[1], [1], [9]])
+    got = lax.scatter_apply(np.arange(4.0), at, lambda v: v * 10, dims, update_shape=(3,))
+    assert np.asarray(got).tolist() == [0, 10, 2, 3]

@@ -255,3 +255,8 @@ def test_orthogonal_matrices_are_orthogonal() -> None:
     q = np.asarray(random.orthogonal(random.key(1), 6, (2,), m=4))
     assert q.shape == (2, 6, 4)
     np.testing.assert_allclose(q.swapaxes(1, 2) @ q, np.stack([np.eye(4)] * 2), atol=1e-5)
+
+
+def test_counts_of_outcomes_add_up() -> None:
+    counts = np.asarray(random.multinomial(random.key(KEY), np.float32(100), P))
+    assert counts.sum() == 100 and counts.tolist() == [13, 15, 27, 45]
