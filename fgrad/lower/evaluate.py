@@ -47,6 +47,7 @@ class Evaluator(Lanes):
         self.bound: dict[tuple[UOp, int], Value] = {}  # accumulators, by node and copy (-1: all copies)
         self.kept: dict[UOp, tuple[str, DType, Expr]] = {}  # node -> pointer, dtype, address
         self.tail: str | None = None
+        self.clamped = False  # whether scalar loads must clamp their address: a lane decides if it is wanted
         self._narrow: dict[int, Alu] = {}
         self.changing = {i for i, b in enumerate(kernel.buffers) if b.written}
 
@@ -98,7 +99,7 @@ class Evaluator(Lanes):
                 if x is None:
                     stack.append(below)
                     continue
-                top[key] = x if not extra or self._is_load(source) else self._where(extra, x, u.dtype)
+                top[key] = x if not extra or self._is_load(source) else self._where(extra, conds, x, u.dtype)
                 stack.pop()
                 continue
             operands = []
@@ -124,14 +125,27 @@ class Evaluator(Lanes):
         return x[0] if x[1] == self.width else self.wide.splat(x[0], element(dtype))
 
     def integer(self, node: UOp, index: Index) -> I64:
-        saved, self.open = self.open, None
-        x, _ = self.value(node, index)
-        self.open = saved
+        wanted = self._needed(node, index)
+        conds = tuple([c for c in wanted if self.split(c[0])[1] == 0])
+        saved = self.open, self.clamped
+        self.open, self.clamped = None, self.clamped or len(conds) < len(wanted)
+        x, _ = self.value(node, index, conds)
+        self.open, self.clamped = saved
         return self._to_i64(self.scalar, x, node.dtype)
 
     def integers(self, node: UOp, index: Index) -> str:
-        x = self.lanes_of(self.value(node, index), node.dtype)
+        x = self.lanes_of(self.value(node, index, self._needed(node, index)), node.dtype)
         return self._to_i64(self.wide, x, node.dtype)
+
+    def _needed(self, node: UOp, index: Index) -> tuple[Cond, ...]:
+        """The conditions of `within`, unless the index is within bounds without them."""
+        if not self.within:
+            return ()
+        for e, n in zip(index, node.shape, strict=True):
+            lo, hi = self.ranges.bounds(e)
+            if lo < 0 or hi >= n:
+                return self.within
+        return ()
 
     def _to_i64(self, alu: Alu, x: str, dtype: DType) -> str:
         kind = element(dtype)
@@ -182,7 +196,10 @@ class Evaluator(Lanes):
         if u.op is Op.CONST:
             return const_literal(u), 1
         if u.op is Op.IOTA:
-            return self._iota(u.dtype, index[0])
+            outer, self.within = self.within, conds
+            x = self._iota(u.dtype, index[0])
+            self.within = outer
+            return x
         return None
 
     def _iota(self, dtype: DType, e: Expr) -> Value:
@@ -221,8 +238,8 @@ class Evaluator(Lanes):
         xs = [self.lanes_of(x, s.dtype) for x, s in zip(operands, u.src, strict=True)]
         return self.wide.apply(u, xs), lanes
 
-    def _where(self, conds: tuple[Cond, ...], x: Value, dtype: DType) -> Value:
-        scalar, lanes = self.masks(conds)
+    def _where(self, conds: tuple[Cond, ...], before: tuple[Cond, ...], x: Value, dtype: DType) -> Value:
+        scalar, lanes = self.masks(conds, before)
         kind = element(dtype)
         zero = self.scalar.const(0, dtype)
         if lanes is None and x[1] == 1:
@@ -252,8 +269,23 @@ class Evaluator(Lanes):
         size: int,
     ) -> Value:
         """An element (or a vector of elements) of a buffer; 0 where `conds` fail."""
-        rest, k = self.split(address)
         scalar, lanes = self.masks(conds)
+        outer, self.within = self.within, conds
+        x = self._load(pointer, dtype, address, scalar, lanes, pure, size)
+        self.within = outer
+        return x
+
+    def _load(
+        self,
+        pointer: str,
+        dtype: DType,
+        address: Expr,
+        scalar: str | None,
+        lanes: str | None,
+        pure: bool,
+        size: int,
+    ) -> Value:
+        rest, k = self.split(address)
         kind = memory_element(dtype)
         if k == 0:
             return self._load_scalar(pointer, dtype, self.i64(rest), scalar, lanes, pure, size)
@@ -286,7 +318,7 @@ class Evaluator(Lanes):
             scalar = None
         if scalar is not None:
             a = self.e.value(f"select i1 {scalar}, i64 {a}, i64 0", scalar, a)
-        if lanes is not None:  # the address itself may be out of bounds where no lane wants it
+        if lanes is not None or self.clamped:  # the address itself may be out of bounds where no lane wants it
             a = self.e.minimum(self.e.maximum(a, 0), size - 1)
         q = self.e.pointer(p, a, kind)
         x = self.e.value(f"load {kind}, ptr {q}, align {dtype.itemsize}", q, pure=pure)

@@ -43,6 +43,7 @@ class Lanes:
         self._quotients: dict[int, Expr] = {}
         self._split: dict[tuple[object, ...], tuple[Expr, int | None]] = {}
         self.scaled: set[int] = set()
+        self.within: tuple[Cond, ...] = ()  # where the integers now written are wanted
 
     # ---- bindings
     def bind_vector(self, atom: int, size: int, base: I64) -> VectorBinding:
@@ -146,11 +147,11 @@ class Lanes:
         return self.e.value(f"{'udiv' if a.kind is AtomKind.DIV else 'urem'} i64 {x}, {a.by}", x)
 
     def integer(self, node: UOp, index: Index) -> I64:
-        """The scalar integer `node[index]` as i64; the evaluator provides it."""
+        """The scalar integer `node[index]` as i64, wanted `within`; the evaluator provides it."""
         raise NotImplementedError
 
     def integers(self, node: UOp, index: Index) -> str:
-        """`node[index]` in lanes, as a vector of i64; the evaluator provides it."""
+        """`node[index]` in lanes, as a vector of i64, wanted `within`; the evaluator provides it."""
         raise NotImplementedError
 
     # ---- vectors
@@ -205,11 +206,17 @@ class Lanes:
         return self.e.value(f"{word} {v.t('i64')} {x}, {v.c('i64', a.by)}", x)
 
     # ---- conditions
-    def masks(self, conds: tuple[Cond, ...]) -> tuple[str | None, str | None]:
-        """-> (scalar i1 or None, lane mask or None): both must hold."""
+    def masks(self, conds: tuple[Cond, ...], before: tuple[Cond, ...] = ()) -> tuple[str | None, str | None]:
+        """-> (scalar i1 or None, lane mask or None): both must hold.
+
+        Each condition is looked at only where those in front of it, and `before`, hold: an integer
+        in it may be computed from an element that exists nowhere else.
+        """
         scalar: str | None = None
         lanes: str | None = None
-        for e, lo, hi in conds:
+        outer = self.within
+        for n, (e, lo, hi) in enumerate(conds):
+            self.within = before + conds[:n]
             rest, k = self.split(e)
             if k == 0:
                 a = self.e.add(self.i64(rest), -lo)
@@ -229,6 +236,7 @@ class Lanes:
                     w = self.e.value(f"add {v.t('i64')} {steps}, {b}", b)
             x = self.e.value(f"icmp ult {v.t('i64')} {w}, {v.c('i64', hi - lo)}", w)
             lanes = x if lanes is None else v.both(lanes, x)
+        self.within = outer
         return scalar, lanes
 
     def _below(self, a: I64, n: int) -> str:
