@@ -10,7 +10,7 @@ import numpy as np
 from fgrad.errors import note_user_line
 from fgrad.numpy.common import lift, public
 from fgrad.numpy.elementwise import divide
-from fgrad.numpy.indexing import fitted, read, value_node, write
+from fgrad.numpy.indexing import fitted, read, value_node, write_at
 from fgrad.numpy.powers import power
 from fgrad.numpy.subscripts import parse
 from fgrad.trace.arraylike import Array
@@ -113,8 +113,7 @@ class AtIndex:
         found = _mask_axis(self.idx, self.x.shape)
         if found is not None and _fits_mask(values, self.x.ndim, found[1], found[0].ndim):
             return _set_mask(self.x, found[0], values, axis=found[1], how=how)
-        entries, operands = parse(self.idx, self.x.shape, checked=mode is None)
-        return write(self.x, values, entries, operands, mode, how)
+        return write_at(self.x, values, self.idx, mode, how)
 
     def set(
         self,

@@ -28,7 +28,9 @@ from fgrad.trace.maybe import Maybe
 from fgrad.trace.update import take_along
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
-from fgrad.uop.node import UOp
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
+from fgrad.uop.program import gets
 
 __all__: list[str] = []
 
@@ -201,3 +203,33 @@ def householder(a: UOp, tau: UOp) -> UOp:
         inner = build.broadcast_to(mm(row, out), out.shape)
         out = build.sub(out, build.mul(t, build.mul(build.expand(v, [(v.ndim, n)]), inner)))
     return out
+
+
+def geqrf(a: UOp) -> tuple[UOp, UOp]:
+    """[.., m, n] -> [.., m, n], [.., k]: R above the reflections of qr, as LAPACK keeps them. No derivative."""
+    k = min(a.shape[-2:])
+    h, tau = on_host(_geqrf, (a,), [(a.dtype, a.shape), (a.dtype, (*a.shape[:-2], k))])
+    return h, tau
+
+
+def _geqrf(a: Any) -> list[Any]:
+    h, tau = np.linalg.qr(a, mode="raw")
+    return [np.swapaxes(h, -1, -2), tau]
+
+
+# ---- orders
+def descending(x: UOp) -> UOp:
+    """[.., n] -> int64 [.., n]: positions of the elements from the largest to the smallest."""
+    axis = x.ndim - 1
+    order = gets(uop(Op.SORT, (build.neg(x), build.iota_along(x.shape, axis)), axis))
+    return order[1]
+
+
+def take_elements(x: UOp, order: UOp) -> UOp:
+    """[.., n], int64 [.., n] -> [.., n]"""
+    return take_along(x, order, x.ndim - 1)
+
+
+def take_columns(x: UOp, order: UOp) -> UOp:
+    """[.., m, n], int64 [.., n] -> [.., m, n]"""
+    return take_along(x, build.expand(order, [(x.ndim - 2, x.shape[-2])]), x.ndim - 1)

@@ -324,7 +324,7 @@ def value_node(values: ArrayLike, dtype: DType) -> UOp:
 def _row(x: ArrayLike, i: ArrayLike) -> Array:
     """x[i] for i in bounds and not negative."""
     t = lift(x)
-    entries = (Int(None, True), *[Slice(0, n, 1, False) for n in t.shape[1:]])
+    entries: tuple[Entry, ...] = (Int(None, True), *[Slice(0, n, 1, False) for n in t.shape[1:]])
     return Tracer(get_node(t.node, Plan(t.shape, entries, [i], None), None), t.weak)
 
 
@@ -332,8 +332,26 @@ def _row(x: ArrayLike, i: ArrayLike) -> Array:
 def _rows(x: ArrayLike, start: ArrayLike, *, size: int, step: int, backwards: bool) -> Array:
     """`size` rows of x from `start` on, every `step`-th one."""
     t = lift(x)
-    entries = (Slice(None, size, step, backwards), *[Slice(0, n, 1, False) for n in t.shape[1:]])
+    entries: tuple[Entry, ...] = (Slice(None, size, step, backwards), *[Slice(0, n, 1, False) for n in t.shape[1:]])
     return Tracer(get_node(t.node, Plan(t.shape, entries, [start], None), None), t.weak)
+
+
+@public(static=("how",))
+def _set_row(x: ArrayLike, values: ArrayLike, i: ArrayLike, *, how: int) -> Array:
+    t = lift(x)
+    entries: tuple[Entry, ...] = (Int(None, True), *[Slice(0, n, 1, False) for n in t.shape[1:]])
+    value = value_node(values, t.node.dtype)
+    return Tracer(set_node(t.node, Plan(t.shape, entries, [i], None), value, Mode(how)), t.weak)
+
+
+def write_at(x: Array, values: ArrayLike, idx: Any, mode: str | None, how: Mode) -> Array:
+    """x with x[idx] combined with `values`."""
+    if idx.__class__ is int and mode is None and not stages():
+        shape = x.shape
+        if shape and -shape[0] <= idx < shape[0]:
+            return _set_row(x, values, idx if idx >= 0 else idx + shape[0], how=int(how))
+    entries, operands = parse(idx, x.shape, checked=mode is None)
+    return write(x, values, entries, operands, mode, how)
 
 
 def getitem(x: Array, idx: Any) -> Array:

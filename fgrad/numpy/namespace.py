@@ -23,9 +23,9 @@ class NamespaceInfo:
         """The device that arrays are made on."""
         return get_device()
 
-    def devices(self) -> tuple[Any, ...]:
+    def devices(self) -> list[Any]:
         """All devices that can be used."""
-        return tuple(devices())
+        return list(devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes of literals, by kind."""

@@ -185,7 +185,7 @@ def geomspace(
     return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
 
 
-def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
     """Coordinate matrices of coordinate vectors; "xy" puts the second one first, "ij" keeps the
     order.
     """
@@ -193,7 +193,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
 
 
 @public(static=("sparse", "indexing"))
-def _meshgrid(xi: Any, sparse: bool, indexing: str) -> tuple[Array, ...]:
+def _meshgrid(xi: Any, sparse: bool, indexing: str) -> list[Array]:
     if indexing not in ("xy", "ij"):
         raise ValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     vectors = [lift(x) for x in xi]
@@ -210,7 +210,7 @@ def _meshgrid(xi: Any, sparse: bool, indexing: str) -> tuple[Array, ...]:
     for t, v, place in zip(vectors, nodes, places, strict=True):
         own = build.reshape(v, tuple([v.size if i == place else 1 for i in range(len(nodes))]))
         out.append(Tracer(own if sparse else build.broadcast_to(own, tuple(shape)), t.weak))
-    return tuple(out)
+    return out
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:

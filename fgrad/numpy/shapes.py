@@ -242,15 +242,15 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
         raise note_user_line(ShapeError(f"broadcast_to: {e}")) from None
 
 
-def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """All arrays at their common shape."""
     return _broadcast_arrays(list(args))
 
 
 @public()
-def _broadcast_arrays(arrays: Any) -> tuple[Array, ...]:
+def _broadcast_arrays(arrays: Any) -> list[Array]:
     tracers = [lift(x) for x in arrays]
     if not tracers:
-        return ()
+        return []
     full = broadcast_shapes(*[t.shape for t in tracers])
-    return tuple([Tracer(build.broadcast_to(t.node, full), t.weak) for t in tracers])
+    return [Tracer(build.broadcast_to(t.node, full), t.weak) for t in tracers]
