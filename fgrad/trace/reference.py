@@ -193,6 +193,10 @@ def _(u: UOp, x: Array) -> Array:
     if any(x.shape[a] == 0 for a in axes):
         return np.full(u.shape, meaning.identity(op, u.dtype), u.dtype.np)
     wide = x.astype(_wide(u.dtype))
+    if op is Op.MUL and u.dtype.is_complex:  # NumPy's own start, 1+0j, makes NaN of an infinity
+        kept = [n for i, n in enumerate(x.shape) if i not in axes]
+        flat = np.moveaxis(wide, axes, range(-len(axes), 0)).reshape(*kept, -1)
+        return _narrow(np.multiply.accumulate(flat, axis=-1)[..., -1], u.dtype)
     # -0.0 leaves every float as it is; NumPy's own start, +0.0, would lose the sign of -0.0
     zero = complex(-0.0, -0.0) if u.dtype.is_complex else -0.0
     start = {"initial": zero} if op is Op.ADD and u.dtype.is_inexact else {}

@@ -49,8 +49,8 @@ def closure(params: Sequence[UOp], outs: Sequence[UOp]) -> tuple[list[UOp], Prog
     """-> (captured outer nodes, Program over (*captured, *params)).
 
     Captured are the maximal nodes that depend on none of `params` but on an outer PARAM or a BUFFER: what is invariant
-    is thereby computed outside. Of what is only repeated (EXPAND), the smaller value below is captured. Walks only nodes
-    as young as `params`.
+    is thereby computed outside. Of what is only repeated (EXPAND), the smaller value below is captured. Walks only
+    nodes as young as `params`.
     """
     own = set(params)
     captured: dict[UOp, None] = {}

@@ -1,7 +1,8 @@
 """simplify: one pass that replaces nodes by simpler ones of the same value.
 
-One equation a row (`simplify_views.py`, `simplify_values.py`, `simplify_updates.py`). Linear in the number of nodes, and
-also inside the Programs of SCAN, WHILE, COND and CALL, whose simplified form is remembered.
+One equation a row (`simplify_views.py`, `simplify_values.py`, `simplify_updates.py`). Linear in the
+number of nodes, and also inside the Programs of SCAN, WHILE, COND and CALL, whose simplified form
+is remembered.
 """
 
 from __future__ import annotations
