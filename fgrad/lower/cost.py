@@ -24,7 +24,7 @@ _FREE = (Op.BITCAST, Op.REAL, Op.IMAG)
 EXPENSIVE = 20  # from here a value is worth memory rather than a second evaluation
 TASK_NS = 20_000  # work a task should have at least
 MAX_TASKS = 32  # more than any machine's cores we split one kernel over, few enough to be cheap
-STREAM_BYTES = 8 << 20  # outputs from here on are stored past the caches (PERFORMANCE 3)
+STREAM_BYTES = 8 << 20  # outputs from here on are stored past the caches
 
 
 def op_cost(u: UOp) -> int:
