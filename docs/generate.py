@@ -157,6 +157,21 @@ def plain_page(name: str) -> str:
     return f"{name}\n{'=' * len(name)}\n\n.. include:: reference-{page_of(name)}.inc\n"
 
 
+def all_names() -> str:
+    """The page of all public names in alphabetical order, each with its modules."""
+    places: dict[str, list[str]] = {}
+    modules = public_modules()
+    for module in modules:
+        for name in importlib.import_module(module).__all__:
+            if f"{module}.{name}" not in modules:
+                places.setdefault(name, []).append(module)
+    lines = ["All names", "=========", "", ".. list-table::", "   :widths: 35 65", ""]
+    for name in sorted(places, key=lambda n: (n.lower(), n)):
+        links = ", ".join([f":py:obj:`{m} <{m}.{name}>`" for m in places[name]])
+        lines += [f"   * - ``{name}``", f"     - {links}"]
+    return "\n".join(lines) + "\n"
+
+
 def _home(module: ModuleType, value: Any) -> str:
     home = getattr(value, "__module__", None)
     return home if isinstance(home, str) and home.startswith("fgrad.") else module.__name__
@@ -378,6 +393,7 @@ def write(folder: Path) -> None:
         "settings.inc": settings_table(),
         "words.inc": words_table(),
         "rooms.inc": rooms(),
+        "names.rst": all_names(),
     }
     parts |= {f"reference-{page_of(name)}.inc": reference(name) for name in public_modules()}
     missing = [name for name in public_modules() if page_folder(name) == "_generated"]

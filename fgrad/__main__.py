@@ -102,7 +102,7 @@ def _value(node: ast.expr) -> Any:
             return ShapeDtypeStruct((_value(size),), dtype)
         case ast.Name(id=dtype):
             return ShapeDtypeStruct((), dtype)
-        case ast.Dict(keys=keys, values=values):
+        case ast.Dict(keys=keys, values=values) if None not in keys:
             return {ast.literal_eval(k): _value(v) for k, v in zip(keys, values, strict=True) if k}
         case ast.Tuple(elts=items):
             return tuple([_value(x) for x in items])
