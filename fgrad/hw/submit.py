@@ -245,6 +245,8 @@ class Launch:
     def _submit(self, segment: _Segment, copy: _Copy, numbers: dict[Sym, int]) -> None:
         while True:
             with self.machines.lock:
+                for port in self.ports:
+                    port.in_flight.retire()
                 full = [
                     (port, count)
                     for port, count in zip(self.ports, segment.counts, strict=True)

@@ -72,10 +72,12 @@ class QueueTimeline:
         return f"cancelled: {names}"
 
     def reaches(self, tick: int) -> bool:
-        """Wait for `tick`; False on the queue's own thread."""
+        """Wait for `tick`; False on the thread of any queue, as this one may wait for that."""
         if self.queue.completed() >= tick:
             return True
-        return not self.queue.is_own_thread() and self.queue.wait(tick)
+        if any(timeline.queue.is_own_thread() for timeline in tuple(_timelines)):
+            return False
+        return self.queue.wait(tick)
 
 
 _timelines: list[QueueTimeline] = []

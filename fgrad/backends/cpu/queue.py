@@ -46,8 +46,10 @@ class Queue:
 
     def __init__(self, size: int = 64, *, runtime: Native | None = None) -> None:
         """Make a queue with room for `size` (a power of two) programs that have not begun."""
-        if size < 2 or size & size - 1:
-            raise ValueError(f"the size of a queue must be a power of two above 1, got {size}")
+        if not 2 <= size <= LOG_ENTRIES or size & size - 1:
+            raise ValueError(
+                f"the size of a queue must be a power of two from 2 to {LOG_ENTRIES}, got {size}"
+            )
         self._size = size
         self._runtime = runtime or native()
         functions = self._runtime.functions
@@ -172,7 +174,7 @@ class Queue:
     def failure(self, ticket: int) -> Failure | None:
         """Return how `ticket`, which is completed, failed; None if it ended well.
 
-        Failures are kept for the newest thousand that failed, if looked for before 64 others
+        Failures are kept for the newest thousand that failed, if looked for before 256 others
         failed.
         """
         with self._lock:

@@ -16,7 +16,7 @@ from fgrad.backends.cpu.abi import Ctl, Error
 from fgrad.backends.cpu.irtext import PAUSE, field
 
 CELL_BYTES = 64
-LOG_ENTRIES = 64
+LOG_ENTRIES = 256  # at least the cells of any ring, so that no failure in flight is lost
 LOG_BYTES = 32
 
 
@@ -39,7 +39,7 @@ class Ring(IntEnum):
     CANCEL_UPTO = 344  # every ticket up to this one is cancelled
     FAILURES = 384  # number of failures so far; the newest LOG_ENTRIES are in the log
     LOG = 512  # entries: ticket, error, where
-    CELLS = 4096
+    CELLS = 12288
 
 
 class Cell(IntEnum):

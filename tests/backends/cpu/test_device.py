@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fgrad.backends.cpu.device import CpuDevice
+from fgrad.backends.cpu.device import QUEUE_SIZE, CpuDevice
 from fgrad.backends.cpu.executable import CpuExecutable
 from fgrad.config import config
 from fgrad.errors import (
@@ -190,6 +190,19 @@ def test_a_failure_does_not_disturb_later_calls(device: CpuDevice, cells: list[i
     assert word(z) == 1 and len(good.tables) <= 257
 
 
+def test_no_failure_is_lost_when_all_that_is_queued_fails(device: CpuDevice, cells: list[int]) -> None:
+    x, y, z = cells
+    make(device, SILENT, "gate").call([x, z])
+    bad = make(device, FAIL, "bad")
+    for _ in range(QUEUE_SIZE - 1):
+        bad.call([y, z])
+    open_gate(cells)
+    with pytest.raises(DeviceError, match="bad failed") as caught:
+        device.sync()
+    shown = len(caught.value.__notes__) - 1
+    assert caught.value.__notes__[-1] == f"and {QUEUE_SIZE - 2 - shown} more"
+
+
 def test_a_fence_raises_what_its_program_failed_with_and_sync_does_not_again(
     device: CpuDevice, cells: list[int]
 ) -> None:
@@ -263,6 +276,23 @@ def test_a_callback_that_waits_for_its_own_device_is_refused(device: CpuDevice, 
     with pytest.raises(CallbackFailedError, match="return the value from the callback"):
         device.sync()
     device.sync()
+
+
+def test_a_callback_that_finds_no_memory_does_not_wait_for_anybody(device: CpuDevice, cells: list[int]) -> None:
+    x, y, _ = cells
+    other = get_device("cpu:7")
+    block = other.pool.take(1 << 20)
+
+    def callback(v: np.ndarray) -> Any:
+        other.pool.give(block, 1 << 20)
+        copy(other, raw_block(1 << 21), device, x, 64)  # waits for the program that calls this
+        device.pool.take(1 << 60)
+        return v
+
+    make(device, CALL, "outer", QUEUED, callback).call([x, y])
+    with pytest.raises(CallbackFailedError, match="OutOfMemoryError"):
+        device.sync()
+    other.sync()
 
 
 def test_a_callback_may_queue_work_while_the_queue_is_full(device: CpuDevice, cells: list[int]) -> None:
