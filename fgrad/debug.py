@@ -45,7 +45,8 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
 
     Arrays among the arguments are formatted with their values. Prints keep the order of the program.
 
-    >>> debug.print("x = {}", x)
+    >>> debug.print("x = {}", fnp.ones(2))
+    x = [1. 1.]
     """
     leaves, spec = tree.flatten((args, kwargs))
     fixed = tuple([(i, x) for i, x in enumerate(leaves) if not is_arraylike(x)])

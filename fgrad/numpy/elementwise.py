@@ -32,7 +32,7 @@ def add(x1: ArrayLike, x2: ArrayLike) -> Array:
     """x1 + x2; of bools: or.
 
     >>> add(array([1, 2]), 0.5)
-    Array([1.5, 2.5], dtype=float32)
+    Array([1.5, 2.5], dtype=float32, weak_type=True)
     """
     (x, y), _, weak = common("add", x1, x2)
     return Tracer(build.add(x, y), weak)

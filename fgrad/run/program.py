@@ -24,6 +24,10 @@ def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable
     simplify   show it as lowering will see it
 
     >>> print(make_program(lambda x: x * 2)(1.0))
+    program(%0: float32[])
+      %1 = CONST 2.0                             float32[]
+      %2 = MUL %0 %1                             float32[]
+      return %2
     """
 
     @wraps(fun)
