@@ -1,10 +1,13 @@
 """Complex arithmetic and functions on pairs of real nodes.
 
-Branch cuts and signed zeros follow Kahan, "Branch cuts for complex elementary functions" (1987).
+Branch cuts and signed zeros follow Kahan, "Branch cuts for complex elementary functions" (1987); infinities, NaNs and
+zeros in one part are as the Python array API standard says (2024.12, "special cases" of each function), which is C99
+(annex G) with few exceptions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from fgrad.uop import build as b
@@ -21,6 +24,31 @@ def _f(op: Op, *xs: UOp) -> UOp:
 
 def _like(value: float, x: UOp) -> UOp:
     return b.const(value, x.dtype, x.shape)
+
+
+def _is_inf(x: UOp) -> UOp:
+    return b.eq(b.abs_(x), _like(math.inf, x))
+
+
+def _is_odd(x: UOp) -> UOp:
+    """Infinite or NaN."""
+    return b.not_(b.lt(b.abs_(x), _like(math.inf, x)))
+
+
+def _is_zero(x: UOp) -> UOp:
+    return b.eq(x, _like(0, x))
+
+
+def _signed(value: float, x: UOp) -> UOp:
+    """`value` with the sign of x."""
+    return _f(Op.COPYSIGN, _like(value, x), x)
+
+
+def _select(*cases: tuple[UOp, Pair], other: Pair) -> Pair:
+    """The pair of the first case that holds, else `other`."""
+    for c, z in reversed(cases):
+        other = b.where(c, z[0], other[0]), b.where(c, z[1], other[1])
+    return other
 
 
 def add(x: Pair, y: Pair) -> Pair:
@@ -61,25 +89,40 @@ def div(x: Pair, y: Pair) -> Pair:
 
 
 def exp(z: Pair) -> Pair:
-    e = b.exp(z[0])
-    flat = b.eq(z[1], _like(0, z[1]))
-    return b.where(flat, e, b.mul(e, b.cos(z[1]))), b.where(flat, z[1], b.mul(e, b.sin(z[1])))
+    x, y = z
+    e = b.exp(x)
+    far = b.and_(_is_odd(y), _is_inf(x))  # the direction is lost: 0, or infinite
+    size = b.where(b.lt(x, _like(0, x)), _like(0, x), _like(math.nan, x))
+    return _select((_is_zero(y), (e, y)), (far, (e, size)), other=(b.mul(e, b.cos(y)), b.mul(e, b.sin(y))))
 
 
 def expm1(z: Pair) -> Pair:
-    half = b.sin(b.mul(z[1], 0.5))
-    re = b.sub(b.mul(_f(Op.EXPM1, z[0]), b.cos(z[1])), b.mul(b.mul(half, half), 2.0))
-    return re, b.mul(b.exp(z[0]), b.sin(z[1]))
+    x, y = z
+    half = b.sin(b.mul(y, 0.5))
+    e = _f(Op.EXPM1, x)
+    re = b.sub(b.mul(e, b.cos(y)), b.mul(b.mul(half, half), 2.0))
+    far = b.and_(_is_odd(y), _is_inf(x))
+    size = b.where(b.lt(x, _like(0, x)), _like(0, x), _like(math.nan, x))
+    return _select((_is_zero(y), (e, y)), (far, (e, size)), other=(re, b.mul(b.exp(x), b.sin(y))))
 
 
 def log(z: Pair) -> Pair:
-    return b.log(_f(Op.HYPOT, *z)), _f(Op.ATAN2, z[1], z[0])
+    x, y = z
+    size = _f(Op.HYPOT, x, y)
+    long, short = b.maximum(b.abs_(x), b.abs_(y)), b.minimum(b.abs_(x), b.abs_(y))
+    inner = b.add(b.mul(b.add(long, -1.0), b.add(long, 1.0)), b.mul(short, short))  # |z|^2 - 1, to all its digits
+    near = b.and_(b.lt(_like(0.5, x), size), b.lt(size, _like(2.0, x)))
+    re = b.where(near, b.mul(_f(Op.LOG1P, b.where(near, inner, _like(0, x))), 0.5), b.log(size))
+    return re, _f(Op.ATAN2, y, x)
 
 
 def log1p(z: Pair) -> Pair:
     x, y = z
+    shifted = b.add(x, 1.0)
     inner = b.add(b.mul(x, b.add(x, 2.0)), b.mul(y, y))
-    return b.mul(_f(Op.LOG1P, inner), 0.5), _f(Op.ATAN2, y, b.add(x, 1.0))
+    far = b.lt(_like(1e3, x), _f(Op.HYPOT, x, y))  # where the square could overflow, and 1 is no longer small
+    re = b.where(far, b.log(_f(Op.HYPOT, shifted, y)), b.mul(_f(Op.LOG1P, inner), 0.5))
+    return re, _f(Op.ATAN2, y, shifted)
 
 
 def sqrt(z: Pair) -> Pair:
@@ -89,7 +132,8 @@ def sqrt(z: Pair) -> Pair:
     zero = b.eq(t, _like(0, t))
     other = b.where(zero, t, other)
     right = b.le(_like(0, x), x)
-    return b.where(right, t, other), _f(Op.COPYSIGN, b.where(right, other, t), y)
+    root = b.where(right, t, other), _f(Op.COPYSIGN, b.where(right, other, t), y)
+    return _select((_is_inf(y), (_like(math.inf, x), y)), other=root)
 
 
 def rsqrt(z: Pair) -> Pair:
@@ -98,16 +142,29 @@ def rsqrt(z: Pair) -> Pair:
 
 def sinh(z: Pair) -> Pair:
     x, y = z
-    return b.mul(_f(Op.SINH, x), b.cos(y)), b.mul(_f(Op.COSH, x), b.sin(y))
+    nan = _like(math.nan, x)
+    s = _f(Op.SINH, x)
+    on_axis = b.where(b.or_(_is_zero(x), _is_inf(x)), x, nan)
+    return _select(
+        (_is_zero(y), (s, y)), (_is_odd(y), (on_axis, nan)),
+        other=(b.mul(s, b.cos(y)), b.mul(_f(Op.COSH, x), b.sin(y))),
+    )  # fmt: skip
 
 
 def cosh(z: Pair) -> Pair:
     x, y = z
-    return b.mul(_f(Op.COSH, x), b.cos(y)), b.mul(_f(Op.SINH, x), b.sin(y))
+    nan = _like(math.nan, x)
+    c = _f(Op.COSH, x)
+    lost = b.where(_is_inf(x), b.abs_(x), nan), b.where(_is_zero(x), x, nan)
+    return _select(
+        (_is_zero(y), (c, b.mul(y, _signed(1, x)))), (_is_odd(y), lost),
+        other=(b.mul(c, b.cos(y)), b.mul(_f(Op.SINH, x), b.sin(y))),
+    )  # fmt: skip
 
 
 def tanh(z: Pair) -> Pair:
     x, y = z
+    nan = _like(math.nan, x)
     limit = 44.0 if x.dtype is dt.float64 else 20.0  # beyond it tanh is 1 up to rounding
     far = b.lt(_like(limit, x), b.abs_(x))
     near = b.where(far, _like(0, x), x)
@@ -117,7 +174,13 @@ def tanh(z: Pair) -> Pair:
     below = b.add(b.mul(beta, b.mul(s, s)), 1.0)
     re, im = b.div(b.mul(b.mul(beta, rho), s), below), b.div(t, below)
     decay = b.mul(b.exp(b.mul(b.abs_(x), -2.0)), b.mul(b.mul(b.sin(y), b.cos(y)), 4.0))
-    return b.where(far, _f(Op.COPYSIGN, _like(1, x), x), re), b.where(far, decay, im)
+    return _select(
+        (_is_inf(x), (_signed(1, x), _signed(0, y))),
+        (_is_zero(y), (_f(Op.TANH, x), y)),
+        (_is_odd(y), (b.where(_is_zero(x), x, nan), nan)),
+        (far, (_signed(1, x), decay)),
+        other=(re, im),
+    )
 
 
 def _times_i(z: Pair) -> Pair:
@@ -143,20 +206,39 @@ def _around_one(z: Pair) -> tuple[Pair, Pair]:
     return sqrt((b.sub(_like(1, x), x), b.neg(y))), sqrt((b.add(x, 1.0), y))
 
 
+def _at_infinity(x: UOp, y: UOp) -> UOp:
+    return b.or_(_is_inf(x), _is_inf(y))
+
+
 def asin(z: Pair) -> Pair:
+    x, y = z
     m, p = _around_one(z)
-    return _f(Op.ATAN2, z[0], mul(m, p)[0]), _f(Op.ASINH, mul(conj(m), p)[1])
+    angle = _f(Op.COPYSIGN, _f(Op.ATAN2, b.abs_(x), b.abs_(y)), x)
+    return _select(
+        (_at_infinity(x, y), (angle, _signed(math.inf, y))),
+        (_is_zero(x), (x, _f(Op.ASINH, y))),
+        other=(_f(Op.ATAN2, x, mul(m, p)[0]), _f(Op.ASINH, mul(conj(m), p)[1])),
+    )
 
 
 def acos(z: Pair) -> Pair:
+    x, y = z
     m, p = _around_one(z)
-    return b.mul(_f(Op.ATAN2, m[0], p[0]), 2.0), _f(Op.ASINH, mul(conj(p), m)[1])
+    return _select(
+        (_at_infinity(x, y), (_f(Op.ATAN2, b.abs_(y), x), _signed(math.inf, b.neg(y)))),
+        (_is_zero(x), (_like(math.pi / 2, x), b.neg(_f(Op.ASINH, y)))),
+        other=(b.mul(_f(Op.ATAN2, m[0], p[0]), 2.0), _f(Op.ASINH, mul(conj(p), m)[1])),
+    )
 
 
 def acosh(z: Pair) -> Pair:
     x, y = z
     m, p = sqrt((b.add(x, -1.0), y)), sqrt((b.add(x, 1.0), y))
-    return _f(Op.ASINH, mul(conj(m), p)[0]), b.mul(_f(Op.ATAN2, m[1], p[0]), 2.0)
+    return _select(
+        (_at_infinity(x, y), (_like(math.inf, x), _f(Op.ATAN2, y, x))),
+        (_is_zero(x), (_f(Op.ASINH, b.abs_(y)), _signed(math.pi / 2, y))),
+        other=(_f(Op.ASINH, mul(conj(m), p)[0]), b.mul(_f(Op.ATAN2, m[1], p[0]), 2.0)),
+    )
 
 
 def atanh(z: Pair) -> Pair:
@@ -166,7 +248,12 @@ def atanh(z: Pair) -> Pair:
     square = b.mul(y, y)
     re = _f(Op.LOG1P, b.div(b.mul(x, 4.0), b.add(b.mul(gap, gap), square)))
     im = _f(Op.ATAN2, b.mul(y, 2.0), b.sub(b.mul(gap, sum_), square))
-    return b.mul(re, 0.25), b.mul(im, 0.5)
+    turn = b.where(b.eq(y, y), _signed(math.pi / 2, y), y)
+    return _select(
+        (_at_infinity(x, y), (_signed(0, x), turn)),
+        (_is_zero(x), (x, _f(Op.ATAN, y))),
+        other=(b.mul(re, 0.25), b.mul(im, 0.5)),
+    )
 
 
 FUNCTIONS: dict[Op, Callable[[Pair], Pair]] = {
