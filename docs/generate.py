@@ -237,9 +237,11 @@ class _Named:
 def _entry(module: str, public: str, value: Any, twin: str) -> list[str]:
     full = f"{module}.{public}"
     foreign = not (getattr(value, "__module__", None) or "").startswith("fgrad")
-    if twin:
+    public_twin = inspect.isclass(value) and module != "fgrad" and not foreign and _name_in_fgrad(value)
+    if twin or public_twin:
+        other = f"fgrad.{public_twin}" if public_twin else f"{module}.{twin}"
         kind = "class" if inspect.isclass(value) else "function"
-        body = [f"Another name of :py:obj:`{twin} <{module}.{twin}>`.", ""]
+        body = [f"Another name of :py:obj:`{other.removeprefix(module + '.')} <{other}>`.", ""]
         head = full if kind == "class" else full + signature_of(value)
     elif inspect.isclass(value) and foreign:
         kind, head = "data", full
@@ -259,6 +261,11 @@ def _entry(module: str, public: str, value: Any, twin: str) -> list[str]:
         short = len(text) < 60 and " at 0x" not in text
         body = [f"``{text}``" if short else f"A ``{type(value).__name__}``.", ""]
     return [f".. py:{kind}:: {head}", "", *[f"   {line}".rstrip() for line in body], ""]
+
+
+def _name_in_fgrad(value: Any) -> str:
+    """The name by which fgrad itself lists a value, or ""."""
+    return next((name for name in fgrad.__all__ if getattr(fgrad, name) is value), "")
 
 
 def _members(cls: type, plain: bool) -> list[str]:
