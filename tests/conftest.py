@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -19,6 +20,9 @@ if "FGRAD_CACHE_DIR" not in os.environ:
     _cache_dir = tempfile.mkdtemp(prefix="fgrad-tests-")
     os.environ["FGRAD_CACHE_DIR"] = _cache_dir
     atexit.register(shutil.rmtree, _cache_dir, ignore_errors=True)
+
+# A shell that puts a run into its background makes it ignore ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # deadline=None: a compilation, or a busy machine, is not a failure.
 settings.register_profile("default", deadline=None, max_examples=50)

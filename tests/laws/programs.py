@@ -35,7 +35,12 @@ EVERY = tuple([d for d in dt.ALL if not d.name.startswith("float8")])
 _ROUNDED = 10_000  # bits of a value that is not exact
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "complex64": 24,
            "complex128": 53}  # fmt: skip
-_SHAPES = [(), (1,), (2,), (3,), (4,), (2, 3), (3, 1), (1, 2), (2, 1, 3), (3, 4), (0,), (2, 0)]
+SMALL = ((), (1,), (2,), (3,), (4,), (2, 3), (3, 1), (1, 2), (2, 1, 3), (3, 4), (0,), (2, 0))
+# several vectors and their tails, long rows and columns, many axes
+WIDE = (
+    *SMALL, (17,), (40,), (130,), (5, 37), (37, 5), (1, 70), (70, 1), (16, 32), (3, 1, 33), (2, 19, 3),
+    (4, 8, 16), (2, 1, 2, 1, 3, 2), (1, 2, 1, 3, 1, 2, 5), (0, 17), (17, 0, 2),
+)  # fmt: skip
 
 _SMOOTH = (Op.SIN, Op.COS, Op.TANH, Op.SIGMOID, Op.ERF, Op.ATAN, Op.ASINH)
 _FUNCTIONS = (*_SMOOTH, Op.SQRT, Op.RSQRT, Op.EXP, Op.LOG, Op.LOG1P, Op.EXPM1, Op.CBRT, Op.EXP2)
@@ -45,11 +50,16 @@ class _Maker:
     """A pool of nodes that grows; `bits[u]`: the binary digits that exact values of u need."""
 
     def __init__(
-        self, draw: Callable[..., Any], dtypes: Sequence[DType], differentiable: bool
+        self,
+        draw: Callable[..., Any],
+        dtypes: Sequence[DType],
+        differentiable: bool,
+        largest: int,
     ) -> None:
         self.draw = draw
         self.dtypes = dtypes
         self.differentiable = differentiable
+        self.largest = largest
         self.nodes: list[UOp] = []
         self.bits: dict[UOp, int] = {}
 
@@ -211,7 +221,7 @@ def _movement(m: _Maker) -> None:
         out = b.window(x, 0, 2, m.choose((1, 2)))
         if m.number(0, 1):
             out = uop(Op.SKEW, (out,), out.arg)
-    if out.size <= 64:
+    if out.size <= m.largest:
         m.put(out, m.bits[x])
 
 
@@ -318,7 +328,7 @@ def _inner(m: _Maker, operands: Sequence[UOp]) -> tuple[list[UOp], _Maker]:
 
     Inexact operands count as rounded: what a loop carries is not what it began with.
     """
-    inner = _Maker(m.draw, m.dtypes, m.differentiable)
+    inner = _Maker(m.draw, m.dtypes, m.differentiable, m.largest)
     params = [open_param(x.dtype, x.shape) for x in operands]
     for p in params:
         inner.put(p, _ROUNDED if p.dtype.is_inexact else 1)
@@ -418,6 +428,7 @@ def programs(
     differentiable: bool = False,
     special: bool | None = None,
     control: bool = False,
+    shapes: Sequence[tuple[int, ...]] = SMALL,
 ) -> Case:
     """(Program, arrays for its parameters).
 
@@ -426,15 +437,16 @@ def programs(
     differentiable  smooth ops on floats only, on data without ties
     special         may the data hold NaN, infinities and -0? Default: unless differentiable
     control         with SCAN, COND, WHILE (unless differentiable) and checkpoint CALLs
+    shapes          what the parameters are made of; nothing made of them is much larger
     """
     special = not differentiable if special is None else special
     if differentiable:
         dtypes = [d for d in dtypes if d.is_float]
-    m = _Maker(draw, dtypes, differentiable)
+    m = _Maker(draw, dtypes, differentiable, max(64, *[2 * math.prod(s) for s in shapes]))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     arrays = []
     for _ in range(draw(st.integers(1, 3))):
-        p = open_param(draw(st.sampled_from(list(dtypes))), draw(st.sampled_from(_SHAPES)))
+        p = open_param(draw(st.sampled_from(list(dtypes))), draw(st.sampled_from(list(shapes))))
         m.put(p, 5)
         if differentiable:
             arrays.append(rng.uniform(-1.5, 1.5, p.shape).astype(p.dtype.np))

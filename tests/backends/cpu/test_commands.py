@@ -125,6 +125,7 @@ def test_a_poll_waits_for_what_the_host_writes(devices: list[CpuDevice]) -> None
     words(block.base)[0] = 13
     fence.wait(stall_ms=5000)
     (fence,) = launch()
+    fence.wait(stall_ms=5000)
     words(block.base)[0] = 0
     (fence,) = launch()
     devices[0].cancel()

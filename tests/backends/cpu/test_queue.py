@@ -196,9 +196,11 @@ def test_progress_tells_a_slow_program_from_one_that_hangs(queue, runtime, tasks
     assert queue.progress() == (0, 0)
     _, endless = make_table(runtime)
     start(queue, tasks.addresses["forever"], endless)
-    first = queue.progress()
-    time.sleep(0.01)
-    second = queue.progress()
+    first = second = queue.progress()
+    deadline = time.monotonic() + 30
+    while second == first and time.monotonic() < deadline:  # the queue's thread may be without a core
+        time.sleep(0.001)
+        second = queue.progress()
     assert first[0] == second[0] == 0 and 0 < first[1] < second[1]
     queue.cancel()
     assert queue.wait(1)
@@ -299,7 +301,7 @@ def test_the_process_ends_with_an_endless_program_running(in_queue_child, entry,
     time.sleep(0.01)
     """)
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.monotonic() - begin < seconds + 5, "start of a process on a busy machine included"
+    assert time.monotonic() - begin < seconds + 20, "start of a process on a busy machine included"
 
 
 def test_the_process_ends_with_idle_threads_and_short_work_in_flight(in_queue_child):
