@@ -26,6 +26,8 @@ sys.path.insert(0, str(HERE.parent))
 # A page must not depend on what an earlier run left on disk, or on the machine's settings.
 os.environ.setdefault("FGRAD_CACHE_DIR", "")
 
+import numpy as np  # noqa: E402
+
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 from fgrad.config import VARIABLES, config  # noqa: E402
@@ -397,12 +399,17 @@ def tour() -> dict[str, str]:
     def f(x: Any, w: Any) -> Any:
         return fnp.sum(fnp.tanh(x @ w))
 
+    def clumsy(x: Any) -> Any:
+        return -(-x[::-1][::-1]) * 1.0 + 2.0 * np.float32(3.0)
+
     x, w = fnp.ones((64, 32)), fnp.ones((32, 16))
     gradient = fgrad.grad(f, argnums=1)
     gradient.__name__ = "f"
     lowered = fgrad.jit(gradient).lower(x, w)
     return {
         "tour-program": str(fgrad.make_program(f)(x, w)),
+        "tour-clumsy": str(fgrad.make_program(clumsy)(fnp.ones(3))),
+        "tour-simplified": str(fgrad.make_program(clumsy, simplify=True)(fnp.ones(3))),
         "tour-gradient": str(fgrad.make_program(gradient, simplify=True)(x, w)),
         "tour-kernels": lowered.as_text("kernels"),
         "tour-llvm": _excerpt(lowered.as_text("llvm")),
