@@ -400,7 +400,7 @@ def tour() -> dict[str, str]:
         return fnp.sum(fnp.tanh(x @ w))
 
     def clumsy(x: Any) -> Any:
-        return -(-x[::-1][::-1]) * 1.0 + 2.0 * np.float32(3.0)
+        return x[::-1][::-1] * 1.0 + 2.0 * np.float32(3.0)
 
     x, w = fnp.ones((64, 32)), fnp.ones((32, 16))
     gradient = fgrad.grad(f, argnums=1)
