@@ -6,6 +6,7 @@
     ├── ArgumentError          (TypeError)       a call's arguments do not fit its signature
     ├── ConfigError            (ValueError)      a configuration variable or its value is unknown
     ├── ShapeError             (ValueError)      shapes do not fit each other
+    │   └── AxisError          (IndexError)      an axis the array does not have
     ├── DtypeError             (TypeError)       dtypes do not fit the operation
     ├── OutOfBoundsError       (IndexError)      an index known to be outside its axis
     ├── ConcretizationError    (TypeError)       a tracer was asked for a value it does not have
@@ -38,6 +39,7 @@ from typing import TypeVar
 
 __all__ = [
     "ArgumentError",
+    "AxisError",
     "BadAccessError",
     "CallbackFailedError",
     "CancelledError",
@@ -112,6 +114,15 @@ class ShapeError(FgradError, ValueError):
 
     Way out: the message shows both shapes. Add the missing axis with ``x[:, None]``, or check which
     of the two operands was transposed.
+    """
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis is named that the array does not have.
+
+    Example: ``fnp.sum(fnp.ones(3), axis=1)``.
+
+    Way out: the message shows the range; negative axes count from the end.
     """
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError, note_user_line
 from fgrad.run.array import DeviceArray, empty, from_host, writable_view
 from fgrad.run.eager import public
 from fgrad.run.placement import device_put
@@ -40,7 +40,7 @@ def axis_of(axis: Any, ndim: int, name: str) -> int:
         raise note_user_line(ArgumentError(f"{name}: axis must be an integer, got {axis!r}")) from None
     if not -ndim <= i < ndim:
         span = f"use {-ndim} to {ndim - 1}" if ndim else "a 0-d array has no axes"
-        raise note_user_line(ShapeError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}"))
+        raise note_user_line(AxisError(f"{name}: axis {i} is out of bounds for an array with {ndim} axes; {span}"))
     return i % ndim
 
 

@@ -22,6 +22,7 @@ from fgrad.numpy.common import (
     shape_of,
 )
 from fgrad.numpy.dtypes import _astype
+from fgrad.run.dlpack import from_dlpack, view_of
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import (
@@ -143,7 +144,7 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
         data = np.asarray(x)
         return from_host(_converted(data, dtype), dtype)
     if hasattr(x, "__dlpack__"):
-        return _array(np.from_dlpack(x), dtype, True)
+        return _array(view_of(x)[0], dtype, True)
     raise TypeError(f"array: {x!r} of type {type(x).__name__} is no array data; use numbers, lists of them, or arrays")
 
 
@@ -203,12 +204,6 @@ def asarray(
     if copy is False and not (isinstance(a, Array) and (dtype is None or a.aval.dtype is to_dtype(dtype))):
         raise ValueError("asarray: copy=False, but this data has to be copied to the device")
     return array(a, dtype, copy=bool(copy), order=order)
-
-
-@placed
-def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of an object that speaks DLPack (PyTorch, NumPy ..)."""
-    return array(x if isinstance(x, Array) else np.from_dlpack(x), copy=copy is not False)
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:

@@ -35,6 +35,8 @@ from fgrad.numpy import (
     sorting,
 )
 from fgrad.numpy.common import is_traced, lift, public
+from fgrad.run import dlpack
+from fgrad.run.array import DeviceArray
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import Tracer, is_arraylike
@@ -188,16 +190,15 @@ def _dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """The DLPack capsule of the elements on the host: read-only, or a copy."""
-    shared = max_version is not None and max_version >= (1, 0) and copy is not True
-    if copy is False and not shared:
-        raise BufferError("read-only elements need max_version=(1, 0); or ask for a copy")
-    data = self.concrete() if shared else np.array(self.concrete())
-    return data.__dlpack__(max_version=max_version, dl_device=dl_device)
+    """The DLPack capsule of the elements on the host: shared read-only with readers of version 1.0, else a copy."""
+    if not isinstance(self, DeviceArray):
+        self.concrete()  # raises for a tracer
+        raise BufferError("only concrete arrays are exported; return the value from the traced function first")
+    return dlpack.export(self, max_version, dl_device, copy)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:
-    return (1, 0)  # kDLCPU
+    return dlpack.CPU
 
 
 METHODS: dict[str, Callable[..., Any]] = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from fgrad.errors import DonatedError
 from fgrad.hw.device import get_device
+from fgrad.hw.pool import ALIGNMENT
 from fgrad.hw.window import window
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import buffer_node, hooks
@@ -146,6 +147,10 @@ class DeviceArray(Array):
     def __str__(self) -> str:
         return str(self.concrete())
 
+    def __buffer__(self, flags: int) -> memoryview:
+        """A read-only view of the elements (Python calls it since 3.12)."""
+        return memoryview(self.__array__())
+
     def __reduce__(self) -> Any:
         return _rebuild, (np.array(self.concrete()), self.sig.aval.weak)
 
@@ -191,6 +196,50 @@ def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device:
         else:
             np.copyto(writable_view(out), data, casting="unsafe")
     return out
+
+
+class Lent(Sig):
+    """The Sig of arrays whose elements are another library's memory. Nobody reuses it; its owner is held while the
+    array lives, and then until work that may still read it has ended.
+    """
+
+    __slots__ = ("owners", "left")
+
+    def __init__(self, plain: Sig) -> None:
+        super().__init__(plain.aval, plain.device, plain.key)
+        self.owners: dict[int, list[Any]] = {}
+        self.left: list[Any] = []
+        self.put = self.give_back
+
+    def hold(self, address: int, owner: Any) -> None:
+        """Keep `owner` for one more array at `address`; let go of those whose arrays have died before."""
+        if self.left:
+            gone, self.left = self.left, []
+            self.device.sync()
+            gone.clear()
+        self.owners.setdefault(address, []).append(owner)
+
+    def give_back(self, address: int) -> None:
+        """An array has died; queued work may still read its elements. (It may be a garbage collection: no waiting.)"""
+        held = self.owners[address]
+        self.left.append(held.pop())
+        if not held:
+            del self.owners[address]
+
+
+_lent: dict[Sig, Lent] = {}
+
+
+def lent(data: Any, dtype: DType, device: Any = None) -> DeviceArray | None:
+    """An array that shares the memory of a NumPy view; None where it cannot: other layouts, and alignments below
+    that of our own buffers. Nobody may write to it while the array lives.
+    """
+    if not data.size or not data.flags.c_contiguous or data.ctypes.data % ALIGNMENT:
+        return None
+    plain = sig_of(Aval(dtype, data.shape), device)
+    sig = _lent.get(plain) or _lent.setdefault(plain, Lent(plain))
+    sig.hold(data.ctypes.data, data)
+    return DeviceArray(sig, data.ctypes.data)
 
 
 hooks.from_host = from_host

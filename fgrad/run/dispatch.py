@@ -262,7 +262,11 @@ class Dispatcher:
         n = len(traced.out_avals)
         sigs = [sig_of(a, device) for a in traced.out_avals]
         finals = [sig_of(Aval(o.dtype, o.shape), device) for o in traced.program.outs[n:]]
-        leaf_sigs = [x.sig if isinstance(x, DeviceArray) else None for x in leaves]
+        # of a donated leaf the plain one: short ways must not take over memory that others hold views of
+        leaf_sigs = [
+            None if not isinstance(x, DeviceArray) else x.sig.key if i in donated else x.sig
+            for i, x in enumerate(leaves)
+        ]
         entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
         entry.short = leaves_function(entry)
         return entry

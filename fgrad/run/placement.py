@@ -38,7 +38,13 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
 
 def device_get(x: Any) -> Any:
     """The pytree with every array as a NumPy array (read-only views of host memory where possible)."""
-    return tree.map_(lambda leaf: leaf.concrete() if isinstance(leaf, Array) else np.asarray(leaf), x)
+
+    def get(leaf: Any) -> Any:
+        if isinstance(leaf, DeviceArray):
+            return np.asarray(leaf)  # marks the buffer as seen from outside: it is not reused when donated
+        return leaf.concrete() if isinstance(leaf, Array) else np.asarray(leaf)
+
+    return tree.map_(get, x)
 
 
 def block_until_ready(x: Any) -> Any:
