@@ -23,13 +23,25 @@ from fgrad.trace.stage import open_stages
 MAX_SIGNATURES = 4
 
 
-def _parameters(fun: Callable[..., Any]) -> tuple[str, str, list[str], dict[str, Any]] | None:
-    """-> (parameter list, call arguments, names, default values), or None for signatures with `*` or `**`."""
+class _Unset:
+    """What stands for an argument that the caller leaves to its default."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<default>"
+
+
+_UNSET = _Unset()
+
+
+def _parameters(fun: Callable[..., Any]) -> tuple[str, str, list[str], list[str]] | None:
+    """-> (parameter list, call arguments, names, names with a default), or None for signatures with `*` or `**`."""
     try:
         signature = inspect.signature(fun)
     except (TypeError, ValueError):
         return None
-    declared, passed, names, defaults = [], [], [], {}
+    declared, passed, names, optional = [], [], [], []
     star = slash = False
     for p in signature.parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) or p.name.startswith("_"):
@@ -44,14 +56,14 @@ def _parameters(fun: Callable[..., Any]) -> tuple[str, str, list[str], dict[str,
             star = True
         text = p.name
         if p.default is not p.empty:
-            defaults[f"_default_{p.name}"] = p.default
-            text += f"=_default_{p.name}"
+            optional.append(p.name)  # a default that is not given stays a Python value of the function
+            text += "=_unset"
         declared.append(text)
         passed.append(f"{p.name}={p.name}" if star else p.name)
         names.append(p.name)
     if slash:
         declared.append("/")
-    return ", ".join(declared), ", ".join(passed), names, defaults
+    return ", ".join(declared), ", ".join(passed), names, optional
 
 
 class Wrapper:
@@ -60,11 +72,23 @@ class Wrapper:
     def __init__(self, fun: Callable[..., Any], general: Callable[..., Any], name: str) -> None:
         self.parameters = _parameters(fun)
         self.general = general
+        names = self.parameters[2] if self.parameters else []
+
+        def given(*args: Any, **kwargs: Any) -> Any:
+            """The general path with only the arguments that the caller gave."""
+            kwargs = {k: x for k, x in kwargs.items() if x is not _UNSET}
+            first = next((i for i, x in enumerate(args) if x is _UNSET), None)
+            if first is not None:
+                pairs = zip(names[first:], args[first:], strict=False)
+                return general(*args[:first], **{k: x for k, x in pairs if x is not _UNSET}, **kwargs)
+            return general(*args, **kwargs)
+
         self.branches: list[str] = []
         self.known: set[int] = set()
         self.lock = threading.Lock()
         self.names: dict[str, Any] = {
-            "_general": general, "_Array": DeviceArray, "_open": open_stages, "_errors": FALL_THROUGH,
+            "_general": given if self.parameters and self.parameters[3] else general, "_Array": DeviceArray,
+            "_open": open_stages, "_errors": FALL_THROUGH, "_unset": _UNSET,
         }  # fmt: skip
         self.file = f"<fgrad jit {name}>"
         self.serial = 0
@@ -74,8 +98,7 @@ class Wrapper:
         if self.parameters is None:
             source = "def jitted(*args, **kwargs):\n    return _general(*args, **kwargs)\n"
         else:
-            declared, passed, _, defaults = self.parameters
-            self.names.update(defaults)
+            declared, passed, _, _ = self.parameters
             lines = [f"def jitted({declared}):"]
             if self.branches:
                 lines += ["    if not _open:", "        try:"]
@@ -130,7 +153,7 @@ class Wrapper:
         dummy = tree.unflatten(in_tree, list(range(in_tree.num_leaves)))
         args, kwargs = dummy
         bound = dict(zip(names, args, strict=False)) | kwargs
-        if set(bound) != set(names):
+        if not set(bound) <= set(names):
             raise NoShortPath
         found: dict[int, str] = {}
 
@@ -153,7 +176,12 @@ class Wrapper:
                 raise NoShortPath
 
         for name in names:
-            visit(bound[name], name)
+            if name in bound:
+                visit(bound[name], name)
+            elif name in self.parameters[3]:
+                checks.append(f"{name} is _unset")
+            else:
+                raise NoShortPath
         for i, path in enumerate(found[i] for i in range(len(entry.avals))):
             test, local = leaf_test(entry, i, self._name)
             checks.append(test.replace("LEAF", path))

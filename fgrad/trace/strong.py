@@ -126,7 +126,8 @@ def _any(m: UOp, axes: tuple[int, ...]) -> Maybe:
     return reduce_(m, axes, Op.OR)
 
 
-_NEAR = (Op.AND, Op.OR, Op.NOT, Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP)
+_NEAR = (Op.AND, Op.OR, Op.NOT, Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP,
+         Op.UPDATE)  # fmt: skip
 _LOOK = 32
 
 
@@ -136,7 +137,9 @@ def is_near(m: UOp) -> bool:
     while stack:
         q = stack.pop()
         budget -= 1
-        if budget == 0 or (q.op is Op.REDUCE and q.arg[0] is Op.OR) or q.op is Op.UPDATE:
+        if budget == 0 or (q.op is Op.REDUCE and q.arg[0] is Op.OR):
+            return False
+        if q.op is Op.UPDATE and q.arg.box is None:
             return False
         if q.op in _NEAR:
             stack.extend([s for s in q.src if s.dtype is dt.bool_])

@@ -216,3 +216,16 @@ def test_empty_and_scalar_arrays_pass():
     y, s = f(fnp.zeros((0, 3)))
     assert y.shape == (0, 3) and float(s) == 0.0
     assert int(f(np.int8(3))[0]) == 6
+
+
+def test_a_default_that_is_not_given_stays_a_python_value():
+    def f(x, y=2.0, flag=True):
+        return x * y if flag else -x
+
+    g = jit(f)
+    x = fnp.ones(2)
+    for _ in range(3):  # by the general path, then by the short one
+        assert g(x).tolist() == [2, 2]
+        assert g(x, 3.0).tolist() == [3, 3]
+        assert g(x, y=fnp.zeros(2)).tolist() == [0, 0]
+    assert jit(fnp.max)(x) == 1
