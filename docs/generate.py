@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import enum
 import importlib
 import inspect
 import io
@@ -15,6 +16,7 @@ import os
 import pkgutil
 import re
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -245,13 +247,20 @@ def _entry(module: str, public: str, value: Any, twin: str) -> list[str]:
         kind = "class" if inspect.isclass(value) else "function"
         body = [f"Another name of :py:obj:`{other.removeprefix(module + '.')} <{other}>`.", ""]
         head = full if kind == "class" else full + signature_of(value)
-    elif inspect.isclass(value) and foreign:
+    elif isinstance(value, types.GenericAlias):
+        kind, head = "data", full
+        body = [f"The type ``{value!r}``.", ""]
+    elif foreign and (inspect.isclass(value) or inspect.isroutine(value)):
         kind, head = "data", full
         body = [f"``{value.__module__}.{value.__qualname__}``.", ""]
     elif inspect.isclass(value):
         is_error = issubclass(value, Exception)
-        kind, head = ("exception", full) if is_error else ("class", full + signature_of(value))
+        is_enum = issubclass(value, enum.Enum)
+        kind, head = ("exception", full) if is_error else ("class", full)
+        head += "" if is_error or is_enum else signature_of(value)
         body = prose(inspect.getdoc(value) or "", module in PLAIN)
+        if is_enum:
+            body += ["One of " + ", ".join([f"``{member.name}``" for member in value]) + ".", ""]
         if not is_error:
             body += _members(value, module in PLAIN)
     elif callable(value):
