@@ -9,6 +9,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+# The reference's own threads would spin on the cores that the workers of pytest-xdist use.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings
