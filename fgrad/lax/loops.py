@@ -262,7 +262,7 @@ def while_loop(
     max_steps  at most so many steps. With it the loop can be differentiated in reverse mode too.
 
     >>> while_loop(lambda x: x < 100, lambda x: x * 2, 3)
-    Array(192, dtype=int64)
+    Array(192, dtype=int64, weak_type=True)
     """
     for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
         if not callable(g):
@@ -361,7 +361,7 @@ def fori_loop(
     mode only.
 
     >>> fori_loop(0, 5, lambda i, x: x + i, 0)
-    Array(10, dtype=int64)
+    Array(10, dtype=int64, weak_type=True)
     """
     for what, bound in (("lower", lower), ("upper", upper)):
         aval = lift(bound).aval
