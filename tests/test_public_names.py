@@ -1,5 +1,7 @@
 """The public names are a promise: they exist, say what they do, and stand in the reference."""
 
+import builtins
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -8,7 +10,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+
+import fgrad
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -53,6 +58,36 @@ def test_each_public_function_and_class_has_a_docstring(name: str) -> None:
         if (callable(value) or inspect.ismodule(value)) and not own_docstring(value)
     ]
     assert module.__doc__ and silent == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_run_and_print_what_they_say(name: str) -> None:
+    module = importlib.import_module(name)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE, verbose=False)
+    for public in module.__all__:
+        value = getattr(module, public)
+        home = getattr(value, "__module__", None) or ""
+        if callable(value) and home.startswith("fgrad"):
+            doc = inspect.getdoc(value) or ""
+            example = doctest.DocTestParser().get_doctest(doc, {}, f"{name}.{public}", None, 0)
+            example.globs = names_for(home, module)
+            runner.run(example, out=report.append, clear_globs=False)
+    if report:
+        pytest.fail("".join(report), pytrace=False)
+
+
+def names_for(home: str, module: ModuleType) -> dict[str, object]:
+    """What an example may use: the usual imports, and the public names of where it was written."""
+    scope: dict[str, object] = {"np": np, "fnp": fgrad.numpy, "fgrad": fgrad}
+    scope |= {name: getattr(fgrad, name) for name in fgrad.__all__ if name != "numpy"}
+    parts = home.split(".")
+    for i in range(2, len(parts) + 1):  # fgrad.tree_util; fgrad.numpy, then fgrad.numpy.linalg
+        place = sys.modules.get(".".join(parts[:i]))
+        scope |= {name: getattr(place, name) for name in getattr(place, "__all__", ())}
+    if home.split(".")[1] not in generate.ROOMS:
+        return scope
+    return scope | {name: getattr(module, name) for name in module.__all__ if name not in vars(builtins)}
 
 
 def own_docstring(value: object) -> str:
