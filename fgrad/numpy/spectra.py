@@ -16,15 +16,12 @@ from fgrad.numpy.blocks import (
     adjoint,
     diagonal_of,
     down,
-    imaginary,
     inverse_or_zero,
-    keep,
     like,
     magnitude,
     mm,
     noise,
     on_host,
-    positions,
     scaled,
 )
 from fgrad.numpy.solves import each, solve
@@ -106,8 +103,11 @@ def _svdvals(a: Any) -> list[Any]:
 
 
 def _svd_jvp(is_full: bool, args: list[UOp], outs: list[UOp], tangents: list[Maybe]) -> list[Maybe]:
-    """With x = u^H da v: ds = diag(x), du = u (f * (x s + s x^H)) + .., dv = v (f * (s x + x^H s)) + .., where
-    f_ij = 1 / (s_j^2 - s_i^2). What leaves the span of u or v is divided by s.
+    """With x = u^H da v, g_ij = 1 / (s_j - s_i), h_ij = 1 / (s_i + s_j): ds = diag(x),
+    du = u (g * (x + x^H) + h * (x - x^H)) / 2 and dv = v (g * (x + x^H) - h * (x - x^H)) / 2.
+
+    g turns both together and h against each other: equal singular values lose the first only. What leaves the span
+    of u or v is divided by s.
     """
     (u, s, vh), (da,) = outs, tangents
     assert da is not None
@@ -122,16 +122,10 @@ def _svd_jvp(is_full: bool, args: list[UOp], outs: list[UOp], tangents: list[May
     x = mm(adjoint(u), dav)
     xh = adjoint(x)
     ds = real_part(diagonal_of(x))
-    sums = like(inverse_or_zero(add(across(s, k), down(s, k))), x)
-    f = mul(like(_gaps(s), x), sums)
-    by_column, by_row = like(across(s, k), x), like(down(s, k), x)
-    turn_u = mul(f, add(mul(x, by_column), mul(by_row, xh)))
-    turn_v = mul(f, add(mul(by_row, x), mul(xh, by_column)))
+    together = mul(like(_gaps(s), x), add(x, xh))
+    against = mul(like(inverse_or_zero(add(across(s, k), down(s, k))), x), sub(x, xh))
+    du, dv = mm(u, mul(add(together, against), 0.5)), mm(v, mul(sub(together, against), 0.5))
     one_over_s = inverse_or_zero(s, build.expand(noise(s), [(s.ndim - 1, k)]))
-    if x.dtype.is_complex:
-        i, j = positions(x)
-        turn_u = add(turn_u, scaled(keep(imaginary(x), build.eq(i, j)), one_over_s))
-    du, dv = mm(u, turn_u), mm(v, turn_v)
     if m > n:
         du = add(du, scaled(sub(dav, mm(u, x)), one_over_s))
     if n > m:
