@@ -38,8 +38,7 @@ def _parts(vector: Any, avals: tuple[Aval, ...]) -> list[Array]:
 
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """-> (all elements as one vector of the common dtype, a function that turns such a vector
-    into the tree again).
+    """-> (all elements as one vector of the common dtype, a function that turns such a vector into the tree again).
 
     >>> flat, back = ravel_pytree({"b": fnp.zeros(2), "w": fnp.ones((1, 2))})
     >>> flat

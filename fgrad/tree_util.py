@@ -149,8 +149,7 @@ def tree_leaves_with_path(
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`,
-    or go deeper.
+    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`, or go deeper.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
     {'a': 3}
@@ -293,9 +292,7 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..],
-    metadata).
-    """
+    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..], metadata)."""
 
     def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
         pairs, metadata = flatten_with_keys(x)
@@ -306,18 +303,14 @@ def register_pytree_with_keys(
 
 
 def register_pytree_node_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten(self)` and a classmethod
-    `tree_unflatten(metadata, children)`.
-    """
+    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`."""
     named: Any = cls
     register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
     return cls
 
 
 def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod
-    `tree_unflatten`.
-    """
+    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`."""
     named: Any = cls
     register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
     return cls

@@ -36,8 +36,7 @@ def cond(
     *operands: Any,
     operand: Any = _NOTHING,
 ) -> Any:
-    """true_fun(*operands) if `pred`, else false_fun(*operands); only the chosen one runs (under
-    vmap: both).
+    """true_fun(*operands) if `pred`, else false_fun(*operands); only the chosen one runs (under vmap: both).
 
     pred   a scalar; numbers count as true unless they are 0
 

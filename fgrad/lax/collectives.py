@@ -22,9 +22,7 @@ AxisName = Any
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds
-    the name.
-    """
+    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds the name."""
     if isinstance(axis_name, tuple):
         n = 1
         for name in axis_name:
@@ -68,9 +66,7 @@ def _combine(kind: str, x: Any, axis_name: AxisName) -> Any:
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The sum over all members; every member gets it. Of a Python number: the number times the
-    size, at once.
-    """
+    """The sum over all members; every member gets it. Of a Python number: the number times the size, at once."""
     _no_groups(axis_index_groups, "psum")
     if is_scalar(x):
         return x * axis_size(axis_name)
@@ -96,9 +92,7 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
 
 def axis_index(axis_name: AxisName) -> Array:
-    """The number of the member along the named axis; along several, counted row by row. An int64
-    scalar.
-    """
+    """The number of the member along the named axis; along several, counted row by row. An int64 scalar."""
     out: UOp | None = None
     for name in _names(axis_name):
         here = collective.axis_index(name)
@@ -115,9 +109,7 @@ def all_gather(
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
-    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing
-    one).
-    """
+    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing one)."""
     _no_groups(axis_index_groups, "all_gather")
     names = _names(axis_name)
 

@@ -42,9 +42,7 @@ def _axes(axes: Sequence[int], x: UOp, side: str) -> list[int]:
 
 
 def contract(x: UOp, y: UOp, sums: tuple[list[int], list[int]], batch: tuple[list[int], list[int]]) -> UOp:
-    """[batch.., rows of x.., columns of y..]: the sum over `sums` of products, side by side along
-    `batch`.
-    """
+    """[batch.., rows of x.., columns of y..]: the sum over `sums` of products, side by side along `batch`."""
     (xs, ys), (xb, yb) = sums, batch
     rows = [i for i in range(x.ndim) if i not in xs and i not in xb]
     columns = [i for i in range(y.ndim) if i not in ys and i not in yb]

@@ -143,8 +143,7 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: None = None,
 ) -> Array:
-    """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial
-    axes.
+    """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial axes.
 
     lhs                 input, by default [batch, feature, spatial..]
     rhs                 kernel, by default [output feature, input feature / feature_group_count,
@@ -332,9 +331,7 @@ def conv_general_dilated_patches(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Array:
-    """The windows that a convolution sees: its features are (input feature, kernel position..),
-    flattened.
-    """
+    """The windows that a convolution sees: its features are (input feature, kernel position..), flattened."""
     (x,), _, weak = promoted(lhs)
     fake = (1, 1, *filter_shape)
     if dimension_numbers is None or isinstance(dimension_numbers, ConvDimensionNumbers):

@@ -95,9 +95,7 @@ class _System:
         return self.called(primals), primals[:captured]  # called again: the value still moves
 
     def called(self, sources: Sequence[UOp]) -> list[UOp]:
-        """The solution, the last of (captured, right-hand side, solution), as a CALL with this
-        rule.
-        """
+        """The solution, the last of (captured, right-hand side, solution), as a CALL with this rule."""
         params = [open_param(u.dtype, u.shape) for u in sources]
         body = close(params, params[-len(self.solve.outs) :])
         call = Call(body, "custom_vjp", "custom_linear_solve", self)
@@ -177,8 +175,7 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """x with f(x) = 0, found by `solve(f, initial_guess)` and differentiated by the implicit
-    function theorem.
+    """x with f(x) = 0, found by `solve(f, initial_guess)` and differentiated by the implicit function theorem.
 
     tangent_solve   `tangent_solve(g, y)` gives v with g(v) = y for a linear g, the derivative of
                     f at the root

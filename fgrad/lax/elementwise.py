@@ -93,8 +93,7 @@ rem = functions.fmod
 # ---- powers and exponentials
 @public(static=("y",))
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal
-    of the positive one.
+    """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal of the positive one.
 
     Raises DtypeError for a negative power of integers.
     """
@@ -195,9 +194,7 @@ class RoundingMethod(Enum):
 
 @public(static=("rounding_method",))
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer, as a float; halves go away from zero (the default) or to the even
-    side.
-    """
+    """The nearest integer, as a float; halves go away from zero (the default) or to the even side."""
     t = lift(x)
     need(t.node.dtype.is_float, "round", f"{t.node.dtype} numbers are round already")
     if RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN:
@@ -239,9 +236,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public(static=("exponent_bits", "mantissa_bits"))
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """The numbers rounded to a float format with that many bits; only existing dtypes' formats
-    are supported.
-    """
+    """The numbers rounded to a float format with that many bits; only existing dtypes' formats are supported."""
     t = lift(operand)
     need(
         t.node.dtype.is_float,
@@ -345,9 +340,7 @@ def _signed(x: UOp) -> UOp:
 
 
 def count_ones(x: UOp) -> UOp:
-    """Number of set bits of unsigned integers: pairs, then nibbles, then bytes are added up side
-    by side.
-    """
+    """Number of set bits of unsigned integers: pairs, then nibbles, then bytes are added up side by side."""
     width = x.dtype.bits
     mask = (1 << width) - 1
     pairs, nibbles, bytes_ = [int(m * (mask // 255)) for m in (0x55, 0x33, 0x0F)]
@@ -416,8 +409,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
 
 @public()
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN
-    stays.
+    """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN stays.
 
     The gradient is 1 inside and at the bounds.
     """

@@ -49,9 +49,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """The same for scatter: update_window_dims are the axes of the updates that run inside a
-    window.
-    """
+    """The same for scatter: update_window_dims are the axes of the updates that run inside a window."""
 
     update_window_dims: Axes
     inserted_window_dims: Axes
@@ -61,9 +59,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(Enum):
-    """What happens to windows that do not lie inside: moved inside, left out, or promised not to
-    occur.
-    """
+    """What happens to windows that do not lie inside: moved inside, left out, or promised not to occur."""
 
     CLIP = 0
     FILL_OR_DROP = 1
@@ -273,8 +269,7 @@ def scatter(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """`operand` with windows at computed places replaced by `updates`; of several at one place
-    the last stays.
+    """`operand` with windows at computed places replaced by `updates`; of several at one place the last stays.
 
     mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are
            moved inside
@@ -355,9 +350,7 @@ def scatter_max(
 
 @public(static=("axes",))
 def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
-    """src[.., idxs[0], .., idxs[1], ..] along `axes`, one index array for each; these axes go
-    first in the result.
-    """
+    """src[.., idxs[0], .., idxs[1], ..] along `axes`, one index array for each; these axes go first in the result."""
     t = lift(src)
     nodes = [build.cast(lift(i).node, dt.int64) for i in idxs]
     nodes = [build.where(build.lt(i, 0), build.add(i, t.shape[a]), i) for i, a in zip(nodes, axes, strict=True)]
@@ -386,7 +379,8 @@ def scatter_apply(
     """
     nothing, there = full_like(operand, False, "bool"), full(update_shape, True, "bool")
     hit = scatter(nothing, scatter_indices, there, dimension_numbers, mode=mode)
-    return functions.where(hit, func(operand), operand)
+    out: Array = functions.where(hit, func(operand), operand)
+    return out
 
 
 __all__ = [

@@ -240,9 +240,7 @@ def scan_nodes(
 
 
 def _kept(program: Program) -> Program:
-    """`program` as a checkpoint: its inputs are kept, its inside is computed again in the
-    derivative.
-    """
+    """`program` as a checkpoint: its inputs are kept, its inside is computed again in the derivative."""
     params = [open_param(p.dtype, p.shape) for p in program.params]
     return close(params, gets(uop(Op.CALL, tuple(params), Call(program, "checkpoint", "scan"))))
 

@@ -31,9 +31,7 @@ def sort_nodes(keys: Sequence[UOp], payloads: Sequence[UOp], axis: int) -> list[
 
 
 def largest(x: UOp, k: int, axis: int) -> tuple[UOp, UOp]:
-    """-> (the `k` largest along `axis`, largest first, NaN before all; their positions, ties in
-    order).
-    """
+    """-> (the `k` largest along `axis`, largest first, NaN before all; their positions, ties in order)."""
     backwards = build.flip(x, [axis])
     places = build.flip(build.iota_along(x.shape, axis), [axis])
     values, at = gets(uop(Op.SORT, (backwards, places), axis))

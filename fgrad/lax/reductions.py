@@ -82,9 +82,7 @@ def reduce_xor(operand: ArrayLike, axes: Axes) -> Array:
 
 # ---- by a function
 def monoid_of(computation: Callable[..., Any], dtype: DType) -> Op | None:
-    """The reducer that `computation(x, y)` is on scalars of `dtype`; None when it is another
-    function.
-    """
+    """The reducer that `computation(x, y)` is on scalars of `dtype`; None when it is another function."""
     aval = Aval(dtype, ())
     traced = trace(computation, tree.structure(((0, 0), {})), [aval, aval], Stage("a reduction's function"))
     if len(traced.outs) != 1:
@@ -125,8 +123,7 @@ def reduce(
     dimensions: Axes,
     out_sharding: None = None,
 ) -> Any:
-    """Arrays combined over `dimensions` by `computation(x, y)`, an associative function, starting
-    at `init_values`.
+    """Arrays combined over `dimensions` by `computation(x, y)`, an associative function, starting at `init_values`.
 
     operands      an array, or a pytree of arrays of one shape, which `computation` takes together
     computation   of two trees of arrays (made of elementwise functions); one of add, mul, max,

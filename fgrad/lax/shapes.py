@@ -75,9 +75,7 @@ def broadcasted_iota(dtype: Any, shape: Shape, dimension: int) -> Array:
 # ---- dtypes
 @public(static=("new_dtype",))
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The elements as another dtype; float to int truncates, complex to real drops the imaginary
-    part.
-    """
+    """The elements as another dtype; float to int truncates, complex to real drops the imaginary part."""
     return Tracer(cast_node(operand, to_dtype(new_dtype)))
 
 
@@ -120,9 +118,7 @@ def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
 
 @public(static=("shape", "broadcast_dimensions"))
 def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Shape) -> Array:
-    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated
-    where its size is 1.
-    """
+    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated where its size is 1."""
     t = lift(operand)
     x, size = t.node, shape_of(shape, "broadcast_in_dim")
     at = [operator.index(i) for i in broadcast_dimensions]

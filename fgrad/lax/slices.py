@@ -54,9 +54,7 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """operand[start:limit:stride] along one axis, with Python's meaning of None and negative
-    numbers.
-    """
+    """operand[start:limit:stride] along one axis, with Python's meaning of None and negative numbers."""
     t = lift(operand)
     at = axis_of(axis, t.ndim, "slice_in_dim")
     if stride < 1:
@@ -126,8 +124,7 @@ def part_node(x: UOp, starts: Sequence[UOp], sizes: Sequence[int]) -> UOp:
 def dynamic_slice(
     operand: ArrayLike, start_indices: Any, slice_sizes: Shape, allow_negative_indices: bool = True
 ) -> Array:
-    """The part of `slice_sizes` that starts at computed indices, moved inside the array where it
-    would leave it.
+    """The part of `slice_sizes` that starts at computed indices, moved inside the array where it would leave it.
 
     start_indices   one integer scalar for each axis, or a vector of them
 
@@ -190,9 +187,7 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any, allow_negative_indices: bool = True
 ) -> Array:
-    """`operand` with a part replaced by `update`, at computed indices moved so that it lies
-    inside.
-    """
+    """`operand` with a part replaced by `update`, at computed indices moved so that it lies inside."""
     t = lift(operand)
     value = cast_node(update, t.node.dtype)
     if value.ndim != t.ndim or any(k > n for k, n in zip(value.shape, t.shape, strict=True)):

@@ -1,5 +1,4 @@
-"""Special functions of two arguments, Bessel functions, polygamma: made of series and continued
-fractions.
+"""Special functions of two arguments, Bessel functions, polygamma: made of series and continued fractions.
 
 All are computed in float64, whatever the dtype of the result. Formula numbers are those of the
 NIST Digital Library of
@@ -82,9 +81,7 @@ def inlined(f: Callable[..., UOp], *xs: UOp) -> UOp:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A function of nodes, and its partial derivatives as functions of the same (None: not
-    known).
-    """
+    """A function of nodes, and its partial derivatives as functions of the same (None: not known)."""
 
     name: str
     value: Callable[..., UOp]
@@ -143,9 +140,7 @@ def _lower_series(a: UOp, x: UOp) -> UOp:
 
 
 def _upper_fraction(a: UOp, x: UOp) -> UOp:
-    """Q(a, x) for x >= a + 1 by its continued fraction (DLMF 8.9.2), evaluated from the front
-    (modified Lentz).
-    """
+    """Q(a, x) for x >= a + 1 by its continued fraction (DLMF 8.9.2), evaluated from the front (modified Lentz)."""
     tiny = 1e-300
 
     def step(state: list[UOp]) -> list[UOp]:
@@ -403,9 +398,7 @@ def _polygamma(m: int, x: ArrayLike) -> Array:
 
 
 def polygamma(m: int, x: ArrayLike) -> Array:
-    """The derivative of order `m` (a Python integer >= 0) of digamma, for x > 0; NaN below, for m
-    > 0.
-    """
+    """The derivative of order `m` (a Python integer >= 0) of digamma, for x > 0; NaN below, for m > 0."""
     try:
         order = int(m)
     except TypeError:

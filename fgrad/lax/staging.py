@@ -101,9 +101,7 @@ def current(ref: Ref) -> UOp:
 def close_together(
     functions: Sequence[tuple[Sequence[UOp], Sequence[UOp]]], what: str
 ) -> tuple[list[UOp], list[Program]]:
-    """(params, outs) of several functions -> (captured outer nodes, Programs over (*captured,
-    *params)).
-    """
+    """(params, outs) of several functions -> (captured outer nodes, Programs over (*captured, *params))."""
     closed = [closure(params, outs) for params, outs in functions]
     union: dict[UOp, None] = {}
     for captured, _ in closed:
@@ -140,9 +138,7 @@ def fits(node: UOp, weak: bool, aval: Aval) -> UOp | None:
 
 
 def wider(old: Aval, node: UOp, weak: bool) -> Aval | None:
-    """The aval that a weak initial value takes when the body gives a stronger dtype; None when
-    they cannot agree.
-    """
+    """The aval that a weak initial value takes when the body gives a stronger dtype; None when they cannot agree."""
     if node.shape != old.shape or not old.weak or weak:
         return None
     return Aval(node.dtype, old.shape) if node.dtype is not old.dtype else None

@@ -63,8 +63,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:
-    """Every window of `operand` combined by `computation`, one of add, mul, max, min and the
-    bitwise ones.
+    """Every window of `operand` combined by `computation`, one of add, mul, max, min and the bitwise ones.
 
     init_value         what each window starts from
     window_dimensions  size of the window along every axis; strides and dilations likewise, 1 by

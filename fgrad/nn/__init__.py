@@ -1,6 +1,4 @@
-"""Neural network functions: activations, the softmax family, attention, pooling, and
-`initializers`.
-"""
+"""Neural network functions: activations, the softmax family, attention, pooling, and `initializers`."""
 
 from fgrad.nn import initializers as initializers
 from fgrad.nn.activations import celu as celu

@@ -248,9 +248,7 @@ def _log1mexp(x: UOp) -> UOp:
 
 @public(static=("axis",))
 def glu(x: ArrayLike, axis: int = -1) -> Array:
-    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd
-    size.
-    """
+    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd size."""
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(dtype.is_float, "glu", f"it takes real numbers, not {dtype}")
     at = axis_of(axis, node.ndim, "glu")

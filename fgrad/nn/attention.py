@@ -19,9 +19,7 @@ from fgrad.uop.op import Op
 
 
 def _masked_softmax(x: UOp, mask: UOp | None) -> UOp:
-    """softmax over the last axis; rows without a visible element are 0, and so are their
-    gradients.
-    """
+    """softmax over the last axis; rows without a visible element are 0, and so are their gradients."""
     axis = [x.ndim - 1]
     if mask is not None:
         x = where(mask, x, build.const_like(-math.inf, x))

@@ -168,8 +168,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
-    """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length
-    `scale`.
+    """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length `scale`.
 
     column_axis   the axis of the columns; all others together are the rows
     """
@@ -186,9 +185,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
-    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and
-    0 around.
-    """
+    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and 0 around."""
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:

@@ -183,9 +183,7 @@ def standardize(
     where: ArrayLike | None = None,
     algorithm: Any = None,
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x`
-    unless given.
-    """
+    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x` unless given."""
     node, weak = _operand("standardize", x)
     axes = axes_of(axis, node.ndim, "standardize")
     wide = build.cast(node, dt.accumulator(node.dtype))

@@ -37,8 +37,7 @@ def max_pool(
     strides: Sequence[int] | None = None,
     padding: Any = "VALID",
 ) -> Array:
-    """The maximum of every window: [.., spatial.., feature] -> the same axes, smaller. Ties share
-    the gradient.
+    """The maximum of every window: [.., spatial.., feature] -> the same axes, smaller. Ties share the gradient.
 
     strides   1 by default
     """

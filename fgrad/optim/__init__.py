@@ -1,6 +1,4 @@
-"""Optimizers as gradient transformations: `init`, `update`, `apply_updates`, and schedules for
-the learning rate.
-"""
+"""Optimizers as gradient transformations: `init`, `update`, `apply_updates`, and schedules for the learning rate."""
 
 from fgrad.optim.clipping import add_decayed_weights as add_decayed_weights
 from fgrad.optim.clipping import clip as clip

@@ -1,5 +1,4 @@
-"""Transformations that remember past gradients: momentum, and running means of gradients and
-their squares.
+"""Transformations that remember past gradients: momentum, and running means of gradients and their squares.
 
 Moments have the dtypes of the parameters (unless asked otherwise) and are computed in float32 for
 half types.
@@ -60,9 +59,7 @@ def _trace(g: ArrayLike, t: ArrayLike, decay: ArrayLike, nesterov: bool) -> tupl
 
 
 def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -> GradientTransformation:
-    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step
-    ahead.
-    """
+    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step ahead."""
 
     def init(params: Params) -> State:
         return TraceState(zeros_like(params, accumulator_dtype))
@@ -125,9 +122,7 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both
-    without bias.
-    """
+    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both without bias."""
 
     def init(params: Params) -> State:
         return ScaleByAdamState(zero_count(), zeros_like(params, mu_dtype), zeros_like(params))
@@ -230,9 +225,7 @@ def _rss(g: ArrayLike, s: ArrayLike, eps: ArrayLike) -> tuple[Array, ...]:
 
 
 def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> GradientTransformation:
-    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad,
-    2011).
-    """
+    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad, 2011)."""
 
     def init(params: Params) -> State:
         return ScaleByRssState(tree.map_(lambda p: full_like(p, initial_accumulator_value), params))

@@ -75,9 +75,7 @@ def adamw(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Adam with weight decay apart from the gradient (Loshchilov, Hutter 2017); `mask` says which
-    parameters decay.
-    """
+    """Adam with weight decay apart from the gradient (Loshchilov, Hutter 2017); `mask` says which parameters decay."""
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
         add_decayed_weights(weight_decay, mask),
@@ -95,9 +93,7 @@ def rmsprop(
     momentum: float | None = None,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Divides by the running root mean square (`centered`: standard deviation), then momentum if
-    it is given.
-    """
+    """Divides by the running root mean square (`centered`: standard deviation), then momentum if it is given."""
     by = scale_by_stddev if centered else scale_by_rms
     return chain(
         by(decay, eps, initial_scale, eps_in_sqrt),

@@ -121,9 +121,7 @@ def exponential_decay(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Schedule:
-    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent
-    down.
-    """
+    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent down."""
     if transition_steps <= 0 or decay_rate == 0:
         return constant_schedule(init_value)
     end = 0.0 if end_value is None else end_value
@@ -185,9 +183,7 @@ def warmup_cosine_decay_schedule(
     end_value: float = 0.0,
     exponent: float = 1.0,
 ) -> Schedule:
-    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step
-    `decay_steps`.
-    """
+    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step `decay_steps`."""
     if not decay_steps > warmup_steps:
         raise note_user_line(
             ArgumentError(f"decay_steps ({decay_steps}) counts the warmup too and must be above it ({warmup_steps})")

@@ -212,9 +212,7 @@ def _negative(x: ArrayLike) -> Array:
 
 
 def scale_by_learning_rate(learning_rate: ScalarOrSchedule, *, flip_sign: bool = True) -> GradientTransformation:
-    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign`
-    downhill.
-    """
+    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign` downhill."""
     if callable(learning_rate):
         schedule = learning_rate
         return scale_by_schedule(lambda count: _negative(schedule(count)) if flip_sign else schedule(count))

@@ -1,6 +1,4 @@
-"""Random numbers from explicit keys: keys go in, numbers come out, and the same key always gives
-the same numbers.
-"""
+"""Random numbers from explicit keys: keys go in, numbers come out, and the same key always gives the same numbers."""
 
 from fgrad.random.continuous import cauchy as cauchy
 from fgrad.random.continuous import double_sided_maxwell as double_sided_maxwell

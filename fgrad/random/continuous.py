@@ -25,9 +25,7 @@ DTypeLike = Any
 
 
 def sample_shape(shape: Shape, what: str, *params: UOp) -> tuple[int, ...]:
-    """The shape of a sample: as given, to which the parameters must broadcast, or (None) what
-    they broadcast to.
-    """
+    """The shape of a sample: as given, to which the parameters must broadcast, or (None) what they broadcast to."""
     needed = build.broadcast_shapes(*[p.shape for p in params]) if params else ()
     if shape is None:
         return needed
@@ -140,9 +138,7 @@ def truncated_normal(
 
 
 def next_to(x: UOp, toward: float) -> UOp:
-    """The next representable number after `x` towards an infinity (x itself when it is that
-    infinity).
-    """
+    """The next representable number after `x` towards an infinity (x itself when it is that infinity)."""
     holder = {2: dt.int16, 4: dt.int32, 8: dt.int64}[x.dtype.itemsize]
     raw = build.bitcast(x, holder)
     up = toward > 0
@@ -272,9 +268,7 @@ def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 def double_sided_maxwell(
     key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike = None
 ) -> Array:
-    """loc + scale * (a Maxwell number of random sign); shape is `shape` followed by that of the
-    parameters.
-    """
+    """loc + scale * (a Maxwell number of random sign); shape is `shape` followed by that of the parameters."""
     dtype = float_of(dtype, "double_sided_maxwell")
     m, s = cast_node(loc, dtype), cast_node(scale, dtype)
     tail = build.broadcast_shapes(m.shape, s.shape)

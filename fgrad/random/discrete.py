@@ -143,9 +143,7 @@ def axis_of(axis: int, ndim: int, what: str) -> int:
 
 
 def shuffle_node(key: Words, x: UOp, axis: int) -> UOp:
-    """Shuffled along `axis`, every line on its own: sorted by random keys, often enough to make
-    ties unlikely.
-    """
+    """Shuffled along `axis`, every line on its own: sorted by random keys, often enough to make ties unlikely."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, fresh = split_words(key)
@@ -197,9 +195,7 @@ def shuffle(key: Any, x: ArrayLike, axis: int = 0) -> Array:
 
 # ---- choices
 def search_node(sorted_: UOp, values: UOp) -> UOp:
-    """For every value the number of elements of the ascending vector `sorted_` below it, by
-    bisection.
-    """
+    """For every value the number of elements of the ascending vector `sorted_` below it, by bisection."""
     n = sorted_.shape[0]
     at = build.const(0, dt.int64, values.shape)
     step = 1 << max(n.bit_length() - 1, 0)
@@ -325,9 +321,7 @@ def categorical(
 
 
 def argmax_node(x: UOp, axis: int) -> UOp:
-    """The first position of the largest element along `axis` (of the first NaN, if there is
-    one).
-    """
+    """The first position of the largest element along `axis` (of the first NaN, if there is one)."""
     top = build.spread(build.reduce_(x, [axis], Op.MAX), x, [axis])
     hit = build.or_(build.eq(x, top), build.ne(x, x))
     at = where(hit, build.iota_along(x.shape, axis), build.const(x.shape[axis], dt.int64))

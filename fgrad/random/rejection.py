@@ -1,6 +1,4 @@
-"""Gamma, Poisson and binomial numbers, which take a random number of tries, and what is made of
-them.
-"""
+"""Gamma, Poisson and binomial numbers, which take a random number of tries, and what is made of them."""
 
 from __future__ import annotations
 
@@ -155,9 +153,7 @@ def gamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) 
 
 @public(static=("shape", "dtype"))
 def loggamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small
-    `a`).
-    """
+    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small `a`)."""
     return _gammas("loggamma", key, a, shape, dtype, True)
 
 
@@ -268,9 +264,7 @@ def _poisson_by_products(key: Words, lam: UOp) -> UOp:
 
 
 def _poisson_by_rejection(key: Words, lam: UOp) -> UOp:
-    """Hormann: The Transformed Rejection Method for Generating Poisson Random Variables (1993),
-    for lam >= 10.
-    """
+    """Hormann: The Transformed Rejection Method for Generating Poisson Random Variables (1993), for lam >= 10."""
     size, dtype = lam.shape, lam.dtype
     b = add(mul(build.sqrt(lam), 2.53), 0.931)
     a = add(mul(b, 0.02483), -0.059)
@@ -347,9 +341,7 @@ def _binomial_by_inversion(key: Words, count: UOp, p: UOp) -> UOp:
 
 
 def _binomial_by_rejection(key: Words, count: UOp, p: UOp) -> UOp:
-    """Hormann: The Generation of Binomial Random Variates (1993), algorithm BTRS, for count * p >
-    10.
-    """
+    """Hormann: The Generation of Binomial Random Variates (1993), algorithm BTRS, for count * p > 10."""
     size, dtype = p.shape, p.dtype
     deviation = build.sqrt(mul(mul(count, p), sub(1, p)))
     b = add(mul(deviation, 2.53), 1.15)

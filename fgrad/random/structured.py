@@ -56,9 +56,7 @@ def cholesky_node(a: UOp) -> UOp:
 
 
 def orthonormal_node(z: UOp) -> UOp:
-    """The Q of z[.., n, k] = Q R, n >= k, where R has a positive diagonal: Gram-Schmidt, each
-    column cleaned twice.
-    """
+    """The Q of z[.., n, k] = Q R, n >= k, where R has a positive diagonal: Gram-Schmidt, each column cleaned twice."""
     n, k, lead = z.shape[-2], z.shape[-1], len(z.shape) - 2
     places = build.iota_along(z.shape, lead + 1)
 

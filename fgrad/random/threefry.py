@@ -109,9 +109,7 @@ def float_of(dtype: Any, what: str) -> DType:
 
 
 def unit_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
-    """Uniform in [0, 1): as many random mantissa bits as the dtype has, below an exponent of 1,
-    minus 1.
-    """
+    """Uniform in [0, 1): as many random mantissa bits as the dtype has, below an exponent of 1, minus 1."""
     mantissa = int(dt.finfo(dtype).nmant)
     width = 8 if mantissa < 8 else dtype.bits
     holder = UINT[dtype.bits]

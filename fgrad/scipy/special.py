@@ -1,6 +1,4 @@
-"""Special functions under SciPy's names. Integers become the default float; results have the
-dtype of the arguments.
-"""
+"""Special functions under SciPy's names. Integers become the default float; results have the dtype of the arguments."""
 
 from __future__ import annotations
 

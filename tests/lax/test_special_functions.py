@@ -19,7 +19,8 @@ ARGUMENTS = {
     "logit": (P,), "entr": (P,), "ndtr": (X,), "log_ndtr": (X * 10,), "ndtri": (P,), "betaln": (A, Q), "beta": (A, Q),
     "rel_entr": (P, Q), "kl_div": (P, Q), "xlogy": (X, P), "xlog1py": (X, P), "boxcox": (P, X), "boxcox1p": (P, X),
     "gammasgn": (X,), "i0": (X,), "i1": (X,), "i0e": (X * 10,), "i1e": (X * 10,), "gammainc": (A, P * 9),
-    "gammaincc": (A, P * 9), "erfcx": (X,), "exp1": (A,), "betainc": (A, Q * 5, P), "poch": (A, P), "factorial": (A,), "zeta": (1 + A, Q),
+    "gammaincc": (A, P * 9), "erfcx": (X,), "exp1": (A,),
+    "betainc": (A, Q * 5, P), "poch": (A, P), "factorial": (A,), "zeta": (1 + A, Q),
 }  # fmt: skip
 
 

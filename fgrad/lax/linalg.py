@@ -1,0 +1,157 @@
+"""fgrad.lax.linalg: factorizations under their low-level names. [.., m, n], k = min(m, n); see fgrad.numpy.linalg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.numpy import decompositions, factors, solves
+from fgrad.numpy.blocks import columns, conj, diagonal, on_host, swap
+from fgrad.numpy.common import lift, public
+from fgrad.numpy.operands import matrices, same_batch
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
+
+__all__ = [
+    "cholesky", "eig", "eigh", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd",
+    "triangular_solve", "tridiagonal_solve",
+]  # fmt: skip
+
+
+@public(static=("symmetrize_input",))
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangle L with L @ L^H = x; NaN where x is not positive definite."""
+    return decompositions.cholesky(x, symmetrize_input=symmetrize_input)
+
+
+@public(static=("compute_left_eigenvectors", "compute_right_eigenvectors"))
+def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True) -> Any:
+    """[w, left vectors, right vectors] of square matrices, as asked for; complex."""
+    w, v = decompositions.eig(x)
+    out = [w]
+    if compute_left_eigenvectors:  # rows of the inverse, of length 1
+        left = conj(swap(solves.inv(lift(v).node)))
+        square = build.add(build.mul(build.real(left), build.real(left)), build.mul(build.imag(left), build.imag(left)))
+        size = build.sqrt(build.reduce_(square, (left.ndim - 2,)))
+        scale = build.expand(size, [(left.ndim - 2, left.shape[-2])])
+        out.append(Tracer(build.div(left, build.cast(scale, left.dtype))))
+    return [*out, v] if compute_right_eigenvectors else out
+
+
+@public(static=("lower", "symmetrize_input", "sort_eigenvalues"))
+def eigh(
+    x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True
+) -> tuple[Array, Array]:
+    """(v, w): eigenvectors, then eigenvalues (always ascending), of Hermitian matrices."""
+    w, v = decompositions.eigh(x, UPLO="L" if lower else "U", symmetrize_input=symmetrize_input)
+    return v, w
+
+
+@public(static=("full_matrices",))
+def qr(x: ArrayLike, *, full_matrices: bool = True) -> tuple[Array, Array]:
+    """Q [.., m, m], R [.., m, n]; with full_matrices=False Q [.., m, k], R [.., k, n]."""
+    q, r = decompositions.qr(x, "complete" if full_matrices else "reduced")
+    return q, r
+
+
+@public(static=("full_matrices", "compute_uv"))
+def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """(U, S, V^H), or S alone."""
+    out = decompositions.svd(x, full_matrices, compute_uv)
+    return tuple(out) if compute_uv else out
+
+
+@public()
+def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
+    """-> (both triangles in one [.., m, n], pivots int32 [.., k], permutation int32 [.., m]): x[perm] = L @ U."""
+    given = matrices("lu", x)
+    packed, pivots, order = factors.lu(given.nodes[0])
+    return given.result(packed), Tracer(pivots), Tracer(order)
+
+
+def _permutation(size: int, pivots: Any) -> list[Any]:
+    flat = pivots.reshape(-1, pivots.shape[-1])
+    orders = [factors.permuted(p, size) for p in flat]
+    return [np.array(orders, np.int32).reshape(*pivots.shape[:-1], size)]
+
+
+@public(static=("permutation_size",))
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
+    """int [.., k] -> int32 [.., n]: exchanges of rows i and pivots[i], one after the other, as one permutation."""
+    node = lift(pivots).node
+    if node.shape[-1] > permutation_size:
+        raise note_user_line(ShapeError(f"{node.shape[-1]} pivots do not fit a permutation of {permutation_size}"))
+    shape = (*node.shape[:-1], permutation_size)
+    return Tracer(on_host(_permutation, (node,), [(dt.int32, shape)], (permutation_size,))[0])
+
+
+@public(static=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"))
+def triangular_solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """x with op(a) @ x = b (left_side), or x @ op(a) = b, where `a` is a triangle. `b` may be a vector."""
+    vector = lift(b).ndim == lift(a).ndim - 1
+    rhs = lift(b)
+    if vector:
+        at = rhs.ndim if left_side else rhs.ndim - 1
+        rhs = Tracer(build.expand(rhs.node, [(at, 1)]), rhs.weak)
+    given = matrices("triangular_solve", a, rhs, square=(True, False))
+    x, y = same_batch("triangular_solve", *given.nodes)
+    if y.shape[-2 if left_side else -1] != x.shape[-1]:
+        raise note_user_line(
+            ShapeError(f"triangular_solve: shapes {x.shape} and {y.shape} do not fit (left_side={left_side})")
+        )
+    if conjugate_a:
+        x = conj(x)
+    if transpose_a:
+        x, lower = swap(x), not lower
+    if left_side:
+        z = solves.triangular_solve(x, y, lower, unit_diagonal)
+    else:
+        z = solves.right_triangular(y, x, lower, unit_diagonal)
+    return given.result(build.reshape(z, lift(b).shape) if vector and z.ndim == y.ndim == rhs.ndim else z)
+
+
+@public()
+def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike) -> Array:
+    """x with t @ x = b, where t has the diagonals dl (from 1 on), d and du (up to n - 1), all [.., n]; b [.., n, k]."""
+    (low, mid, high, rhs), dtype, weak = promoted(dl, d, du, b, least=dt.default_float())
+    n = mid.shape[-1]
+    if not low.shape == mid.shape == high.shape == rhs.shape[:-1]:
+        raise note_user_line(
+            ShapeError(
+                f"tridiagonal_solve takes three [.., n] and one [.., n, k], got {low.shape}, {mid.shape}, {high.shape}, "
+                f"{rhs.shape}"
+            )
+        )
+    t = diagonal(mid)
+    if n > 1:
+        below, above = [(0, 0, 0)] * (t.ndim - 2), [(0, 0, 0)] * (t.ndim - 2)
+        lower = build.pad(diagonal(columns(low, 1, n)), [*below, (1, 0, 0), (0, 1, 0)])
+        upper = build.pad(diagonal(columns(high, 0, n - 1)), [*above, (0, 1, 0), (1, 0, 0)])
+        t = build.add(t, build.add(lower, upper))
+    return Tracer(solves.solve(t, rhs), weak)
+
+
+@public()
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
+    """[.., m, n], [.., k] -> the first n columns of the product of reflections 1 - tau v v^H (see qr, mode "raw")."""
+    if lift(a).ndim < 2 or lift(taus).ndim != lift(a).ndim - 1 or lift(taus).shape[-1] > lift(a).shape[-1]:
+        raise note_user_line(
+            ArgumentError(
+                f"householder_product takes [.., m, n] and [.., k <= n], got {lift(a).shape}, {lift(taus).shape}"
+            )
+        )
+    (x, tau), _, weak = promoted(a, taus, least=dt.default_float())
+    return Tracer(factors.householder(x, tau), weak)
