@@ -118,6 +118,7 @@ def _collected(s: Scan, src: tuple[UOp, ...]) -> list[UOp]:
     free = {*ps[:nc], *ps[nc + ns :]}
     terms: dict[int, UOp] = {}  # output number -> what is added up, or is the result, in one step
     stacked: dict[UOp, None] = {}
+    delayed: dict[UOp, UOp] = {}  # what a checkpoint reads late, and what it is
     candidates: dict[int, UOp] = {}
     for k, o in enumerate(outs):
         if uses.get(o) or outs.count(o) != 1 or not o.dtype.is_inexact:
@@ -128,12 +129,15 @@ def _collected(s: Scan, src: tuple[UOp, ...]) -> list[UOp]:
     streamed = sum(p.size for p in ps[nc + ns :])
     streamed += sum(o.size for k, o in enumerate(outs) if k not in candidates)
     for k, e in candidates.items():
-        new = [q for q in _factors(e) if q not in free]
+        factors = _factors(e)
+        late = {q: q.src[0] for q in factors if q.op is Op.AFTER and q.src[0] in free}
+        new = [q for q in factors if q not in free and q not in late]
         size = sum(q.size for q in new)
         smaller = size < e.size or (k >= ns and is_outer(e.src[0]) and size == e.size)
         if smaller and size <= _GROWTH * streamed:
             terms[k] = e
             stacked.update(dict.fromkeys(new))
+            delayed.update(late)
     if not terms:
         return gets(uop(Op.SCAN, src, s))
     kept = [k for k in range(len(outs)) if k not in terms]
@@ -156,6 +160,7 @@ def _collected(s: Scan, src: tuple[UOp, ...]) -> list[UOp]:
     env = {p: (a, False) for p, a in zip(ps[:nc], src, strict=False)}
     env |= {p: (a, True) for p, a in zip(ps[nc + ns :], src[nc + ns :], strict=True)}
     env |= {q: (got[at[q]], True) for q in stacked}
+    env |= {q: env[p] for q, p in delayed.items()}
     result: dict[int, UOp] = dict(zip(kept, got, strict=False))
     for k, e in terms.items():
         (value,), (over_time,) = batch_nodes([e], env, Batching(s.length))
