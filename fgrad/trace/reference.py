@@ -194,8 +194,9 @@ def _(u: UOp, x: Array) -> Array:
         return np.full(u.shape, meaning.identity(op, u.dtype), u.dtype.np)
     wide = x.astype(_wide(u.dtype))
     if op is Op.MUL and u.dtype.is_complex:  # NumPy's own start, 1+0j, makes NaN of an infinity
-        kept = [n for i, n in enumerate(x.shape) if i not in axes]
-        flat = np.moveaxis(wide, axes, range(-len(axes), 0)).reshape(*kept, -1)
+        if x.size == 0:
+            return np.zeros(u.shape, u.dtype.np)
+        flat = np.moveaxis(wide, axes, range(-len(axes), 0)).reshape(*u.shape, -1)
         return _narrow(np.multiply.accumulate(flat, axis=-1)[..., -1], u.dtype)
     # -0.0 leaves every float as it is; NumPy's own start, +0.0, would lose the sign of -0.0
     zero = complex(-0.0, -0.0) if u.dtype.is_complex else -0.0

@@ -244,6 +244,9 @@ def test_reductions_over_no_elements_give_the_identity() -> None:
     i = leaf(np.zeros((0,), np.uint8))
     for op, want in {Op.MAX: 0, Op.MIN: 255, Op.AND: 255, Op.OR: 0, Op.XOR: 0}.items():
         same(value(b.reduce_(i, [0], op)), want)
+    c = leaf(np.zeros((2, 0), np.complex64))
+    for op in (Op.ADD, Op.MUL):
+        assert value(b.reduce_(c, [0], op)).shape == (0,)
 
 
 def test_a_sum_keeps_the_sign_of_zero() -> None:
