@@ -131,8 +131,8 @@ def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike) 
     if not low.shape == mid.shape == high.shape == rhs.shape[:-1]:
         raise note_user_line(
             ShapeError(
-                f"tridiagonal_solve takes three [.., n] and one [.., n, k], got {low.shape}, {mid.shape}, {high.shape}, "
-                f"{rhs.shape}"
+                f"tridiagonal_solve takes three [.., n] and one [.., n, k], got {low.shape}, {mid.shape}, "
+                f"{high.shape}, {rhs.shape}"
             )
         )
     t = diagonal(mid)

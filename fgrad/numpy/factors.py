@@ -126,7 +126,8 @@ def _eliminate(a: Any) -> list[int]:
     pivots = []
     with np.errstate(all="ignore"):
         for i in range(min(m, n)):
-            p = i + int(np.argmax(np.abs(a[i:, i])))
+            column = a[i:, i]
+            p = i + int(np.argmax(np.abs(column.real) + np.abs(column.imag)))  # LAPACK's measure
             pivots.append(p)
             if p != i:
                 a[[i, p]] = a[[p, i]]

@@ -1,6 +1,7 @@
 """Functions under SciPy's names."""
 
+from fgrad.scipy import linalg as linalg
 from fgrad.scipy import special as special
 from fgrad.scipy import stats as stats
 
-__all__ = ["special", "stats"]
+__all__ = ["linalg", "special", "stats"]

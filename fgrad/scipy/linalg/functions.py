@@ -1,0 +1,74 @@
+"""Functions of matrices: exponential, square root, polar form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.numpy import matrix_functions, solves, spectra
+from fgrad.numpy.blocks import across, adjoint, diagonal, like, mm
+from fgrad.numpy.common import lift, public
+from fgrad.numpy.operands import matrices, same_batch
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.uop import build
+
+__all__ = ["expm", "expm_frechet", "funm", "polar", "sqrtm"]
+
+
+@public(static=("upper_triangular", "max_squarings"))
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+    """The exponential of square matrices [.., n, n]."""
+    given = matrices("expm", A, square=(True,))
+    return given.result(matrix_functions.expm(given.nodes[0]))
+
+
+@public(static=("method", "compute_expm"))
+def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
+    """(expm(A), its derivative towards E), or the derivative alone."""
+    given = matrices("expm_frechet", A, E, square=(True, True))
+    a, e = same_batch("expm_frechet", *given.nodes)
+    if a.shape != e.shape:
+        raise note_user_line(ShapeError(f"expm_frechet takes matrices of one shape, got {a.shape} and {e.shape}"))
+    slope = given.result(matrix_functions.frechet(a, e))
+    return (given.result(matrix_functions.expm(a)), slope) if compute_expm else slope
+
+
+@public()
+def sqrtm(A: ArrayLike) -> Array:
+    """The principal square root of square matrices, complex. Needs SciPy."""
+    given = matrices("sqrtm", A, square=(True,))
+    return given.result(matrix_functions.sqrtm(given.nodes[0]))
+
+
+@public(static=("func", "disp"))
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
+    """func of square matrices that have independent eigenvectors, by their eigenvalues; complex.
+
+    func   of complex arrays, element by element
+    """
+    given = matrices("funm", A, square=(True,))
+    w, v = spectra.eig(given.nodes[0])
+    values = build.cast(lift(func(Tracer(w))).node, v.dtype)
+    scaled = build.mul(v, across(values, v.shape[-2]))
+    return given.result(adjoint(solves.solve(adjoint(v), adjoint(scaled))))
+
+
+@public(static=("side", "method", "eps", "max_iterations"))
+def polar(
+    a: ArrayLike,
+    side: str = "right",
+    *,
+    method: str = "svd",
+    eps: float | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Array, Array]:
+    """(U, P) with a = U @ P ("right") or P @ U ("left"); U has orthonormal columns or rows, P is Hermitian."""
+    if side not in ("right", "left"):
+        raise note_user_line(ArgumentError(f"polar: side must be 'right' or 'left', got {side!r}"))
+    given = matrices("polar", a)
+    u, s, vh = spectra.svd(given.nodes[0])
+    p = like(diagonal(s), u)
+    inner = mm(mm(adjoint(vh), p), vh) if side == "right" else mm(mm(u, p), adjoint(u))
+    return given.result(mm(u, vh)), given.result(inner)
