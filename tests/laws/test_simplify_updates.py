@@ -18,13 +18,13 @@ X = open_param(dt.float64, (4, 6))
 C, R, CX = open_param(dt.bool_, ()), open_param(dt.bool_, (4,)), open_param(dt.bool_, (4, 6))
 V = open_param(dt.float64, (2, 3))
 W = open_param(dt.float64, (4, 2))
-I, J = open_param(dt.int64, (2,)), open_param(dt.int64, (4, 2))
+IDX, J = open_param(dt.int64, (2,)), open_param(dt.int64, (4, 2))
 S = open_param(dt.int64, ())
 BOX = ((1, 2, 1), (0, 3, 2))
 rows = b.expand(R, [(1, 6)])
 whole = b.broadcast_to(C, (4, 6))
 boxed = b.update(X, V, box=BOX)
-indexed = b.update(X, b.const(7, dt.float64, (2, 6)), idx=I, mode=Mode.ADD)
+indexed = b.update(X, b.const(7, dt.float64, (2, 6)), idx=IDX, mode=Mode.ADD)
 batched = b.update(X, W, idx=J, batch=1)
 moving = b.update(X, V, box=((None, 2, 1), (0, 3, 2)), starts=[S])
 once = b.update(X, b.slice_axis(V, 0, 0, 1), box=((1, 1, 1), (0, 3, 2)))
@@ -47,7 +47,7 @@ def environment(seed: int) -> dict[UOp, Any]:
     rng = np.random.default_rng(seed)
     env = {p: rng.standard_normal(p.shape) for p in (X, V, W)}
     env |= {p: rng.random(p.shape) < 0.5 for p in (C, R, CX)}
-    return env | {p: rng.integers(-1, 7, p.shape) for p in (I, J, S)}
+    return env | {p: rng.integers(-1, 7, p.shape) for p in (IDX, J, S)}
 
 
 @pytest.mark.parametrize("u", GATED.values(), ids=GATED.keys())

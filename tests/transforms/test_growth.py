@@ -73,15 +73,14 @@ def test_dead_functions_and_arrays_are_not_kept_alive():
     class Owner:
         pass
 
-    owner = Owner()
-    owner.array = fnp.ones((50, 50))
-    alive = weakref.ref(owner)
-
     def use():
-        return float(vmap(jit(lambda v: fnp.sum(v * owner.array)))(fnp.ones((2, 50, 50)))[0])
+        owner = Owner()
+        owner.array = fnp.ones((50, 50))
+        result = vmap(jit(lambda v: fnp.sum(v * owner.array)))(fnp.ones((2, 50, 50)))
+        assert float(result[0]) == 2500.0
+        return weakref.ref(owner)
 
-    assert use() == 2500.0
-    del use, owner
+    alive = use()
     fgrad.clear_caches()
     gc.collect()
     assert alive() is None
