@@ -92,6 +92,7 @@ class Entry:
     statics: Any
     leaf_sigs: list[Sig | None]
     given: frozenset[int]  # parameters of the program whose memory it may take
+    word_dtypes: list[dt.DType]  # of the program's parameters: what an inline scalar's word holds
     short: Callable[[Sequence[Any]], Any] | None = None  # generated code of the usual case
 
     @property
@@ -233,7 +234,9 @@ class Dispatcher:
         names = [n for i, n in enumerate(argument_names(fun, in_tree)) if i not in proxies]
         with paused_gc():
             flat = tree.structure((tuple(range(len(inner))), {}))
-            traced = trace(run, flat, inner, Stage(f"jit({self.name})"), names)
+            plain = [x for i, x in enumerate(leaves) if i not in proxies]
+            wide = frozenset([i for i, x in enumerate(plain) if type(x) is float])
+            traced = trace(run, flat, inner, Stage(f"jit({self.name})"), names, wide=wide)
             outs = [*traced.outs, *[f for _, f in traced.finals]]
             buffers, program = lift_buffers((*traced.params, *traced.entries), outs)
             check_leaks(program.outs, self.name)
@@ -267,7 +270,8 @@ class Dispatcher:
             None if not isinstance(x, DeviceArray) else x.sig.key if i in donated else x.sig
             for i, x in enumerate(leaves)
         ]
-        entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given)
+        words = [p.dtype for p in traced.program.params]
+        entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given, words)
         entry.short = leaves_function(entry)
         return entry
 
@@ -294,14 +298,14 @@ class Dispatcher:
         traced = entry.traced
         words: list[int] = []
         sources: list[Any] = []  # the array behind each word, None for a number
-        for i, (x, aval) in enumerate(zip(leaves, entry.avals, strict=True)):
+        for i, x in enumerate(leaves):
             if isinstance(x, DeviceArray):
                 if i in entry.donated:
                     x = self._owned(x, i, leaves)
                 words.append(x.addr)
                 sources.append(x)
             elif not isinstance(x, Ref):
-                words.append(scalar_word(x, aval.dtype))
+                words.append(scalar_word(x, entry.word_dtypes[len(words)]))
                 sources.append(None)
         refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
         for i, ref in enumerate(refs):
@@ -319,14 +323,15 @@ class Dispatcher:
         ]
         words.extend([o.addr for o in outs])
         given = {number: x for number, x in enumerate(sources) if number in entry.given}
-        for number, x in given.items():
-            if number not in taken:
-                x.sig.put(x.addr)
+        returns = [(x.sig.put, x.addr) for number, x in given.items() if number not in taken]
+        for x in given.values():
             donate(x, self.name)
         for i in entry.donated:
             if not leaves[i].is_deleted():  # a view of it is held elsewhere: a copy was donated, the memory stays
                 leaves[i].sig = Gone(self.name, leaves[i].sig.put)
         entry.executable.call(words)
+        for put, address in returns:  # only now: until the call is queued, nobody else may get these buffers
+            put(address)
         n = len(entry.out_sigs)
         for i, out in zip(traced.finals, outs[n:], strict=True):
             refs[i].put(out)

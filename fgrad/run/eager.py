@@ -14,9 +14,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from fgrad.config import config
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
-from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, idle_tests, leaf_test, short_call
+from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
 from fgrad.trace import tree
 from fgrad.trace.stage import open_stages, stages
 
@@ -72,7 +73,8 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
         dispatcher = Dispatcher(make, body.__name__, talks=False)
         shortcuts = Shortcuts(body.__name__)
         known = shortcuts.known
-        dispatcher.on_forget.append(known.clear)
+        seen: dict[Any, Entry] = {}
+        dispatcher.on_forget += [known.clear, seen.clear]
         fixed_at = tuple([n in static_names for n in names]) if not variadic else ()
 
         @wraps(body)
@@ -87,6 +89,13 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                     pass
             elif stages():
                 return body(*args, **kwargs)
+            kind = kind_of_call(names, static_names, args, kwargs) if not variadic else None
+            if kind is not None:
+                remembered = seen.get(kind)
+                if remembered is not None:
+                    given = {n: a for n, a in zip(names, args, strict=False) if n not in static_names}
+                    given |= {n: a for n, a in kwargs.items() if n not in static_names}
+                    return dispatcher.run(remembered, tree.leaves_of(((), given)))
             bound = signature.bind(*args, **kwargs).arguments
             fixed = []
             dynamic = {}
@@ -102,15 +111,48 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                 statics = (body.__name__, tuple([(n, freeze(v)) for n, v in fixed]))
             leaves = dispatcher.concrete_leaves(leaves, in_tree)
             entry = dispatcher.entry(leaves, in_tree, _Typed(statics), _NONE)
-            if len(leaves) == len(args) and not any(fixed_at[: len(args)]) and set(kwargs) <= static_names:
+            if (
+                not variadic
+                and len(leaves) == len(args)
+                and not any(fixed_at[: len(args)])
+                and set(kwargs) <= static_names
+            ):
                 by_leaf = sorted(range(len(args)), key=names.__getitem__)  # trees order dictionaries by key
                 shortcuts.learn(entry, args, kwargs, by_leaf)
+            if kind is not None and len(seen) < MAX_SHORTCUTS:
+                seen[kind] = entry
             return dispatcher.run(entry, leaves)
 
         wrapper.dispatcher = dispatcher  # type: ignore[attr-defined]
         return cast(F, wrapper)
 
     return decorate
+
+
+def kind_of_call(names: Sequence[str], static: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What decides which compiled signature serves a call, cheaply; None for calls with anything unusual in them."""
+    try:
+        kind = [_kind(a, n in static) for n, a in zip(names, args, strict=False)]
+        for n, a in kwargs.items():
+            kind.append((n, _kind(a, n in static)))
+        key = (len(args), tuple(kind), config.version)
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _kind(x: Any, static: bool) -> Any:
+    cls = x.__class__
+    if cls is DeviceArray:
+        return x.sig
+    if cls is list or cls is tuple:
+        return (cls, *[_kind(y, static) for y in x])
+    if static:
+        return (cls, x)
+    if cls is float or cls is int or cls is bool or x is None:
+        return cls
+    raise TypeError  # tracers, host arrays, other trees: the general path's
 
 
 class _Typed(tuple):  # type: ignore[type-arg]
@@ -151,7 +193,6 @@ class Shortcuts:
             key: Any = tuple([a.sig if type(a) is DeviceArray else type(a) for a in args])
             tests = [leaf_test(entry, i, self._bind) for i in range(len(args))]
             conditions = [t.replace("LEAF", f"_a{by_leaf[i]}") for i, (t, _) in enumerate(tests)]
-            conditions += idle_tests(entry, self._bind)
             lines = [f"if not ({' and '.join(conditions) or 'True'}): raise KeyError"]
             lines += short_call(entry, [w for _, w in tests], self._bind)
         except NoShortPath:

@@ -47,45 +47,50 @@ def leaf_test(entry: Entry, i: int, name: Namer) -> tuple[str, str]:
     return test, local
 
 
-def idle_tests(entry: Entry, name: Namer) -> list[str]:
-    """The conditions under which the program may run in the caller's thread."""
-    test = entry.executable.idle_test(name)
-    return [test] if test else []
-
-
 def short_call(entry: Entry, words: list[str], name: Namer) -> list[str]:
     """The statements that run `entry` and return its result, given the expressions of its leaves' words."""
     executable = entry.executable
     words = list(words)
     pack_format = "<"
-    for i, aval in enumerate(entry.avals):
-        pack_format += _FORMATS[aval.dtype] if i in executable.inline_params else "q"
+    for i, dtype in enumerate(entry.word_dtypes):
+        pack_format += _FORMATS[dtype] if i in executable.inline_params else "q"
     for array in entry.captured:
         words.append(f"{name('captured', array)}.addr")
         pack_format += "q"
-    outs, lines = [], []
+    outs, lines, aliased = [], [], []
     aliases = executable.aliases
     for j, sig in enumerate(entry.out_sigs):
         # outputs are owned before anything can fail; an empty free list is an IndexError, for the general path
-        address = words[aliases[j]] if j in aliases else f"{name('take', sig.free.pop)}()"
-        lines.append(f"_y{j} = _Array({name('out', sig)}, {address})")
+        if j in aliases:
+            aliased.append(f"_y{j} = _Array({name('out', sig)}, {words[aliases[j]]})")
+        else:
+            lines.append(f"_y{j} = _Array({name('out', sig)}, {name('take', sig.free.pop)}())")
         outs.append(f"_y{j}")
-        words.append(f"_y{j}.addr")
+        words.append(words[aliases[j]] if j in aliases else f"_y{j}.addr")
         pack_format += "q"
+    idle = executable.idle_test(name)
+    if idle:
+        # after the outputs were taken: what is free on an idle device is read by nobody, whatever other threads do
+        lines.append(f"if not ({idle}): raise KeyError")
     tables, run = name("tables", executable.tables), name("run", executable)
     pack = name("pack", struct.Struct(pack_format).pack_into)
     lines.append(f"_t = {tables}.pop()")
-    lines.append(f"{pack}(_t[0], 0, {', '.join(words)})" if words else "")
+    if words:
+        lines.append(f"{pack}(_t[0], 0, {', '.join(words)})")
+    lines += aliased
+    puts = []
     for i in sorted(entry.donated):
         given = entry.leaf_sigs[i]
         if given is not None and i not in aliases.values():
-            lines.append(f"{name('put', given.put)}({words[i]})")
+            lines.append(f"_d{i} = {words[i]}")
+            puts.append(f"{name('put', given.put)}(_d{i})")
         lines.append(f"_x{i}.sig = {name('gone', Gone(executable.name))}")
         lines.append(f"_x{i}.addr = None")
     lines.append(f"{run}.native(_t[1])")
     lines.append(f"{tables}.append(_t)")
+    lines += puts
     lines.append(f"return {result_text(entry.out_tree, outs, name)}")
-    return [line for line in lines if line]
+    return lines
 
 
 def result_text(spec: tree.TreeDef, outs: list[str], name: Namer) -> str:
@@ -126,11 +131,11 @@ def leaves_function(entry: Entry) -> Callable[[Sequence[Any]], Any] | None:
         return None
     inline = entry.executable.inline_params
     n = len(entry.avals)
-    if any(i in inline and entry.avals[i].dtype not in _FORMATS for i in range(n)):
+    if any(i in inline and entry.word_dtypes[i] not in _FORMATS for i in range(n)):
         return None
     lines = [f"{''.join(f'_x{i}, ' for i in range(n))} = _leaves"] if n else []
     words = [f"_x{i}" if i in inline else f"_x{i}.addr" for i in range(n)]
-    tests = idle_tests(entry, name)
+    tests = []
     for i in entry.donated:  # the rare cases are the general path's: views held elsewhere, one array twice
         tests.append(f"_x{i}.sig is {name('sig', entry.leaf_sigs[i])}")
     if entry.donated:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Entry
-from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, idle_tests, leaf_test, short_call
+from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
 from fgrad.trace import tree
 from fgrad.trace.stage import open_stages
 
@@ -189,6 +189,6 @@ class Wrapper:
         if entry.donated:  # an array that is donated must not come in a second time
             arrays = [w for i, w in enumerate(leaf_names) if i not in entry.executable.inline_params]
             checks.append(f"len({{{', '.join(arrays)}}}) == {len(arrays)}")
-        condition = " and ".join([*checks, *idle_tests(entry, self._name)]) or "True"
+        condition = " and ".join(checks) or "True"
         body = short_call(entry, leaf_names, self._name)
         return f"if {condition}:\n" + "\n".join(f"    {line}" for line in body)

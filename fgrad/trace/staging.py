@@ -11,6 +11,8 @@ from fgrad.trace import tree
 from fgrad.trace.ref import Ref, touched
 from fgrad.trace.stage import Stage, opened
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
+from fgrad.uop import build
+from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, open_param, paused_gc
 
@@ -83,20 +85,29 @@ def trace(
     stage: Stage,
     names: Sequence[str] = (),
     stands_for: Sequence[UOp] = (),
+    wide: frozenset[int] = frozenset(),
 ) -> Traced:
     """Call `fun(*args, **kwargs)`, where `in_tree` is the structure of (args, kwargs), on one tracer for each aval.
 
     stands_for   what the parameters are, for a concrete stage
+    wide         parameters that carry a Python float in 64 bits, so that nothing is lost beside float64 arrays
     """
     with paused_gc():
         params = [
-            open_param(a.dtype, a.shape, f"{names[i] if i < len(names) else f'argument {i}'} of {stage.what}")
+            open_param(
+                dt.float64 if i in wide else a.dtype,
+                a.shape,
+                f"{names[i] if i < len(names) else f'argument {i}'} of {stage.what}",
+            )
             for i, a in enumerate(avals)
         ]
         stage.params.extend(params)
         if stage.concrete is not None:
             stage.concrete.update(zip(params, stands_for, strict=True))
-        tracers = [Tracer(p, a.weak) for p, a in zip(params, avals, strict=True)]
+        tracers = [
+            Tracer(build.cast(p, a.dtype), a.weak, p) if i in wide else Tracer(p, a.weak)
+            for i, (p, a) in enumerate(zip(params, avals, strict=True))
+        ]
         with opened(stage):
             args, kwargs = tree.unflatten(in_tree, tracers)
             results, out_tree = lift_results(fun(*args, **kwargs), function_name(fun))

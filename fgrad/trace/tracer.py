@@ -20,13 +20,17 @@ ArrayLike = Any  # Array, NumPy array or scalar, Python number
 
 
 class Tracer(Array):
-    """An array inside a stage: a node, and whether its dtype is weak."""
+    """An array inside a stage: a node, and whether its dtype is weak.
 
-    __slots__ = ("node", "weak", "__weakref__")
+    wide   for a Python float: the node of its 64 bits, used where a 64-bit dtype is asked for
+    """
 
-    def __init__(self, node: UOp, weak: bool = False) -> None:
+    __slots__ = ("node", "weak", "wide", "__weakref__")
+
+    def __init__(self, node: UOp, weak: bool = False, wide: UOp | None = None) -> None:
         self.node = node
         self.weak = weak
+        self.wide = wide
 
     @property
     def aval(self) -> Aval:
@@ -131,7 +135,8 @@ def cast_node(x: ArrayLike, dtype: DType) -> UOp:
     if is_scalar(x) and not isinstance(x, np.generic):
         scalar_fits(x, dtype)
         return build.const(x, dtype)
-    return build.cast(lift(x).node, dtype)
+    t = lift(x)
+    return build.cast(t.node if t.wide is None or dtype.itemsize < 8 else t.wide, dtype)
 
 
 def promoted(*xs: ArrayLike, least: DType | None = None) -> tuple[list[UOp], DType, bool]:
