@@ -124,6 +124,11 @@ class DeviceArray(Array):
         self.sig.device.sync()
         return self
 
+    def check_alive(self) -> None:
+        """Raise DonatedError when the array was donated."""
+        if self.is_deleted():
+            self.sig.device  # noqa: B018  a Gone raises, naming who took the array
+
     def is_deleted(self) -> bool:
         """Whether the array was donated."""
         return type(self.sig) is Gone

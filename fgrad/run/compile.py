@@ -41,6 +41,8 @@ def run_program(
 ) -> list[DeviceArray]:
     """Run a closed program on concrete arrays; `weak` says which results have a weak dtype."""
     device = arrays[0].sig.device if arrays else get_device()
+    for a in arrays:
+        a.check_alive()
     executable = compiled(program, device.name)
     words = [a.addr for a in arrays]
     outs = []
