@@ -1,20 +1,18 @@
 """fgrad: array programs that can be differentiated, vectorised and compiled."""
 
-from fgrad import debug as debug
+import gc as _gc
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+_collects = _gc.isenabled()
+_gc.disable()  # importing makes many objects and no garbage: a tenth of its time would go to looking for some
+
 from fgrad import errors as errors
-from fgrad import flatten_util as flatten_util
-from fgrad import lax as lax
-from fgrad import nn as nn
 from fgrad import numpy as numpy
-from fgrad import optim as optim
-from fgrad import random as random
-from fgrad import scipy as scipy
-from fgrad import tree as tree
-from fgrad import tree_util as tree_util
 from fgrad._version import __version__ as __version__
 from fgrad.backends import machines as _machines  # noqa: F401  registers the devices
 from fgrad.config import config as config
-from fgrad.kernels import kernel_call as kernel_call
 from fgrad.run import compile as _compile  # noqa: F401  lends tracing its executor
 from fgrad.run.caches import clear_caches as clear_caches
 from fgrad.run.inspect import ShapeDtypeStruct as ShapeDtypeStruct
@@ -43,6 +41,7 @@ from fgrad.trace.jacobian import jacrev as jacrev
 from fgrad.trace.ref import Ref as Ref
 from fgrad.trace.ref import freeze as freeze
 from fgrad.trace.ref import new_ref as new_ref
+from fgrad.trace.ref import swap as swap
 from fgrad.trace.stage import suspended as ensure_compile_time_eval
 from fgrad.trace.transforms import grad as grad
 from fgrad.trace.transforms import jvp as jvp
@@ -53,7 +52,56 @@ from fgrad.trace.transforms import vjp as vjp
 from fgrad.trace.vmap import vmap as vmap
 from fgrad.uop import infer as _infer  # noqa: F401  fills the table of shapes
 
+if _collects:
+    _gc.enable()
+
+if _TYPE_CHECKING:
+    from fgrad import debug as debug
+    from fgrad import dlpack as dlpack
+    from fgrad import flatten_util as flatten_util
+    from fgrad import interop as interop
+    from fgrad import lax as lax
+    from fgrad import nn as nn
+    from fgrad import optim as optim
+    from fgrad import random as random
+    from fgrad import scipy as scipy
+    from fgrad import test_util as test_util
+    from fgrad import tree as tree
+    from fgrad import tree_util as tree_util
+    from fgrad.kernels import kernel_call as kernel_call
+
 remat = checkpoint
+
+# imported when first asked for: half of the time of `import fgrad` would be theirs
+_MODULES = frozenset(
+    {
+        "debug",
+        "dlpack",
+        "flatten_util",
+        "interop",
+        "lax",
+        "nn",
+        "optim",
+        "random",
+        "scipy",
+        "test_util",
+        "tree",
+        "tree_util",
+    }
+)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _MODULES:
+        return _import_module(f"fgrad.{name}")
+    if name == "kernel_call":
+        return _import_module("fgrad.kernels").kernel_call
+    raise AttributeError(f"module 'fgrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "Array",
@@ -73,6 +121,7 @@ __all__ = [
     "device_get",
     "device_put",
     "devices",
+    "dlpack",
     "ensure_compile_time_eval",
     "errors",
     "eval_shape",
@@ -80,6 +129,7 @@ __all__ = [
     "freeze",
     "grad",
     "hessian",
+    "interop",
     "io_callback",
     "jacfwd",
     "jacrev",
@@ -99,6 +149,8 @@ __all__ = [
     "random",
     "remat",
     "scipy",
+    "swap",
+    "test_util",
     "tree",
     "tree_util",
     "typeof",

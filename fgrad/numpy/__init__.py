@@ -9,8 +9,9 @@ namespace. Dtypes are NumPy's; Python numbers are weak, so `x * 2.0` keeps x's d
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from math import e, inf, nan, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgrad.numpy import (
     analysis,
@@ -21,14 +22,12 @@ from fgrad.numpy import (
     einsums,
     elementwise,
     extremes,
-    fft,
     floats,
     functional,
     gathering,
     grids,
     histograms,
     joining,
-    linalg,
     logic,
     matrices,
     methods,
@@ -120,6 +119,10 @@ _PARTS = (
     sorting,
     statistics,
 )
+if TYPE_CHECKING:
+    from fgrad.numpy import fft as fft
+    from fgrad.numpy import linalg as linalg
+
 __all__ = ["bool", "e", "euler_gamma", "fft", "inf", "linalg", "nan", "ndarray", "newaxis", "pi"]
 __all__ += [_name for _part in _PARTS for _name in _part.__all__]
 
@@ -130,6 +133,8 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("fft", "linalg"):  # imported when first asked for
+        return import_module(f"{__name__}.{name}")
     if name == "float_":  # depends on the configuration
         return default_float().np.type
     if name == "complex_":
