@@ -1,5 +1,6 @@
 """Low-level array functions, control flow, and what members of a named axis say to each other."""
 
+from fgrad.lax import linalg as linalg
 from fgrad.lax.barriers import optimization_barrier as optimization_barrier
 from fgrad.lax.barriers import platform_dependent as platform_dependent
 from fgrad.lax.branches import cond as cond
@@ -106,6 +107,8 @@ from fgrad.lax.elementwise import square as square
 from fgrad.lax.elementwise import sub as sub
 from fgrad.lax.elementwise import tan as tan
 from fgrad.lax.elementwise import tanh as tanh
+from fgrad.lax.fourier import FftType as FftType
+from fgrad.lax.fourier import fft as fft
 from fgrad.lax.indexing import GatherDimensionNumbers as GatherDimensionNumbers
 from fgrad.lax.indexing import GatherScatterMode as GatherScatterMode
 from fgrad.lax.indexing import ScatterDimensionNumbers as ScatterDimensionNumbers
@@ -191,8 +194,8 @@ from fgrad.lax.windows import reduce_window as reduce_window
 from fgrad.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
 
 __all__ = [
-    "ConvDimensionNumbers", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode", "Precision",
-    "RoundingMethod", "ScatterDimensionNumbers", "abs", "acos", "acosh", "add", "all_gather", "all_to_all",
+    "ConvDimensionNumbers", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode", "FftType",
+    "Precision", "RoundingMethod", "ScatterDimensionNumbers", "abs", "acos", "acosh", "add", "all_gather", "all_to_all",
     "approx_max_k", "approx_min_k", "argmax", "argmin", "asin", "asinh", "associative_scan", "atan", "atan2",
     "atanh", "axis_index", "axis_size", "batch_matmul", "bessel_i0e", "bessel_i1e", "betainc",
     "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast",
@@ -204,9 +207,9 @@ __all__ = [
     "cumprod", "cumsum", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general",
     "dtype", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
     "dynamic_update_slice", "dynamic_update_slice_in_dim", "empty", "eq", "erf", "erf_inv", "erfc", "exp",
-    "exp2", "expand_dims", "expm1", "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "igamma",
+    "exp2", "expand_dims", "expm1", "floor", "fft", "fori_loop", "full", "full_like", "gather", "ge", "gt", "igamma",
     "igamma_grad_a", "igammac", "imag", "index_in_dim", "index_take", "integer_pow", "iota", "is_finite",
-    "le", "lgamma", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne", "neg",
+    "le", "lgamma", "linalg", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne", "neg",
     "nextafter", "optimization_barrier", "pad", "padtype_to_pads", "platform_dependent", "pmax", "pmean",
     "pmin", "polygamma", "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter",
     "pswapaxes", "ragged_dot", "random_gamma_grad", "real", "reciprocal", "reduce", "reduce_and",
