@@ -77,6 +77,7 @@ class Writer:
         self.accs: dict[tuple[Acc, int], str] = {}
         self._folds: dict[int, frozenset[Acc]] = {}
         self._wide_accs: set[Acc] = set()  # carried in lanes
+        self._kept_before = dict(self.ev.kept)  # as the vector loop now written began
 
     def _word(self, i: int, kind: str) -> str:
         at = self.e.pointer("%f", i, "i64")
@@ -217,6 +218,7 @@ class Writer:
         step = w * u
         main = s.size // step * step
         keys = self._carried(s.body)
+        self._kept_before = dict(self.ev.kept)
         outermost = self.kernel.tasks > 1 and self.kernel.body == (s,)
         lo: I64 = 0
         hi: I64 = main
@@ -257,6 +259,7 @@ class Writer:
     def _pass(self, s: Loop, base: I64, copies: int, tail: str | None) -> None:
         assert self.ev.open is None, "vector loops do not nest"
         saved = self.copies
+        self.ev.kept = dict(self._kept_before)  # what the body keeps is read after it, not by its next pass
         self.ev.bind_vector(s.range, s.size, base)
         self.ev.tail = tail
         self.copies = list(range(copies))
@@ -374,7 +377,6 @@ class Writer:
         ev = self.ev
         dtype = s.node.dtype
         pointer = ev.scratch[s.scratch]
-        ev.kept.pop(s.node, None)  # the loop that writes it has several passes
         for u in self.copies:
             self._at(u)
             x = ev.value(s.node, s.index)
@@ -402,8 +404,6 @@ class Writer:
         ev = self.ev
         dtype = self.kernel.buffers[s.buffer].dtype
         pointer = ev.buffers[s.buffer]
-        if s.keep:
-            ev.kept.pop(s.value, None)
         for u in self.copies:
             self._at(u)
             x = ev.value(s.value, s.index, s.conds)

@@ -53,6 +53,14 @@ def row_softmax(x: UOp) -> UOp:
     return b.div(e, b.spread(b.reduce_(e, (1,)), x, (1,)))
 
 
+def place_of_largest(x: UOp) -> UOp:
+    """Along the last axis of -log(-log(x)): both logarithms are kept for the second pass over it."""
+    y = b.neg(b.log(b.neg(b.log(x))))
+    hit = b.eq(y, b.spread(b.reduce_(y, (1,), Op.MAX), y, (1,)))
+    at = b.where(hit, b.iota_along(y.shape, 1), b.const(y.shape[1], INT))
+    return b.reduce_(at, (1,), Op.MIN)
+
+
 def layer_norm(x: UOp) -> UOp:
     n = float(x.shape[1])
     mean = b.mul(b.reduce_(x, (1,)), 1 / n)
@@ -66,6 +74,12 @@ def layer_norm(x: UOp) -> UOp:
 def test_row_functions_are_one_kernel(f: object, shape: tuple[int, int]) -> None:
     compiled = agree(program_of(f, (F, shape)), [RNG.standard_normal(shape)], 10)
     assert len(compiled.lowered.kernels) == 1
+
+
+@pytest.mark.parametrize("n", [5, 16, 17, 94, 200])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_kept_values_that_need_kept_values_are_computed_in_every_part_of_a_loop(rows: int, n: int) -> None:
+    agree(program_of(place_of_largest, (F, (rows, n))), [RNG.uniform(size=(rows, n))])
 
 
 def test_values_shared_by_row_and_column_sums_are_stored_once() -> None:
