@@ -89,7 +89,8 @@ def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]
     else:
         data = np.asarray(mask)
     covered = x_shape[axis : axis + data.ndim]
-    if data.shape != covered:
+    # as in NumPy an axis of the mask may also be empty: it selects nothing
+    if data.ndim != len(covered) or any(m not in (n, 0) for m, n in zip(data.shape, covered, strict=True)):
         raise note_user_line(
             OutOfBoundsError(
                 f"boolean index of shape {data.shape} does not match the axes {axis} to "
