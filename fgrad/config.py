@@ -197,6 +197,7 @@ VARIABLES: tuple[Variable, ...] = (
 )
 
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
+_states: dict[tuple[Value, ...], int] = {}
 
 # Switches that code written for JAX sets, and the check that is meant.
 _JAX_CHECKS = {"debug_nans": "nan", "check_tracer_leaks": "leaks"}
@@ -205,12 +206,18 @@ _JAX_CHECKS = {"debug_nans": "nan", "check_tracer_leaks": "leaks"}
 class Config:
     """The settings in force; one attribute for each row of `VARIABLES`.
 
-    `version` grows with each change, so that a cache can see with one comparison that it is stale.
+    version    grows with each change, so that a cache can see with one comparison that it is stale
+    state      a number for the present settings: the same whenever all of them are the same again,
+               so that what was compiled under them is found again
+    on_change  called without arguments after each change: what generated code takes for granted
+               ends here, so that it need not ask
     """
 
-    __slots__ = ("version", *_BY_NAME)
+    __slots__ = ("on_change", "state", "version", *_BY_NAME)
 
     version: int
+    state: int
+    on_change: list[Callable[[], None]]
     device: str
     enable_x64: bool
     threads: int
@@ -231,6 +238,7 @@ class Config:
         Raises ConfigError if a value is not one that its setting accepts.
         """
         self.version = 0
+        self.on_change = []
         for variable_name in environment:
             name = variable_name.removeprefix("FGRAD_")
             if name != variable_name and name.lower() not in _BY_NAME:
@@ -241,6 +249,7 @@ class Config:
             if text is None:
                 text = variable.default if isinstance(variable.default, str) else variable.default()
             setattr(self, variable.name, _parse(variable, text, variable.environment_name))
+        self.state = self._number()
 
     def update(self, name: str, value: object) -> None:
         """Change one setting.
@@ -254,9 +263,7 @@ class Config:
         if name in _JAX_CHECKS:
             one = frozenset({_JAX_CHECKS[name]})
             name, value = "check", self.check | one if _flag(value) else self.check - one
-        variable = _find(name)
-        setattr(self, name, _parse(variable, value, name))
-        self.version += 1
+        self._assign({name: _parse(_find(name), value, name)})
 
     def read(self, name: str) -> Value:
         """Return one setting by its name, with or without a ``jax_`` before it."""
@@ -288,6 +295,15 @@ class Config:
         for name, value in values.items():
             setattr(self, name, value)
         self.version += 1
+        state, self.state = self.state, self._number()
+        if state != self.state:
+            for notice in tuple(self.on_change):
+                notice()
+
+    def _number(self) -> int:
+        """The number of the present settings."""
+        values = tuple([getattr(self, name) for name in _BY_NAME])
+        return _states.setdefault(values, len(_states))
 
     def __repr__(self) -> str:
         rows = (f"{name}={getattr(self, name)!r}" for name in _BY_NAME)

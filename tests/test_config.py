@@ -15,7 +15,7 @@ from fgrad.errors import ConfigError
 
 def test_each_row_of_the_table_is_a_typed_attribute() -> None:
     hints = typing.get_type_hints(Config)
-    assert set(hints) == {variable.name for variable in VARIABLES} | {"version"}
+    assert set(hints) == {variable.name for variable in VARIABLES} | {"version", "state", "on_change"}
     fresh = Config({})
     for variable in VARIABLES:
         kind = typing.get_origin(hints[variable.name]) or hints[variable.name]

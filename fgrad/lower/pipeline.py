@@ -7,8 +7,10 @@ ones (`aliases`).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
+from fgrad.config import config
 from fgrad.lower.block import Context, build_block
 from fgrad.lower.complex import real_program
 from fgrad.lower.contract import micro_of
@@ -19,12 +21,14 @@ from fgrad.lower.kernel import Kernel
 from fgrad.lower.key import structural_key
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.slots import Micro
+from fgrad.lower.hazards import check_block
 from fgrad.lower.show import show_kernel
 from fgrad.lower.steps import Block, CondStep, Home, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import find, place
 from fgrad.lower.turn import write_turn
 from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host, Program
+from fgrad.uop.rewrite import is_shown, step
 
 __all__ = ["Limits", "Lowered", "lower"]
 CALLS.update(CALLS_CONTRACT)
@@ -84,9 +88,12 @@ def lower(
     donated  slots whose memory outputs may take
     """
     real = real_program(program)
+    step("lower/real", lambda _: real.program, program, function=name)
     context = Context(limits, real.hosts)
     block = build_block(real.program, context)
     place(block, frozenset(donated - inline), exact=False)
+    if "order" in config.check:
+        check_block(block, name)
     _note_unaligned(block)
     kernels: list[tuple[Kernel, float]] = []
     _collect(block.steps, 1.0, kernels)
@@ -100,7 +107,7 @@ def lower(
         parts.append(COPY_BYTES)
     parts += ["\n".join(entry), "!0 = !{i32 1}", "attributes #0 = { nounwind }"]
     work = sum([k.work_ns * times + STEP_NS for k, times in kernels])
-    return Lowered(
+    lowered = Lowered(
         tuple([k for k, _ in kernels]), "\n".join(parts) + "\n", arena, scratch,
         any(k.tasks > 1 for k, _ in kernels), work,
         int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
@@ -108,6 +115,9 @@ def lower(
         dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
         len(set(names.values())),
     )  # fmt: skip
+    if config.show and is_shown("lower/kernel", name):
+        print(f"== lower/kernel of {name}: {len(kernels)} kernels\n{lowered.as_text()}", file=sys.stderr)
+    return lowered
 
 
 def _note_unaligned(block: Block) -> None:

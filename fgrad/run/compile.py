@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from fgrad.config import config
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, sig_of
 from fgrad.trace.stage import check_leaks, hooks, lift_buffers
@@ -18,9 +19,10 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program
+from fgrad.uop.rewrite import step
+from fgrad.uop.simplify import simplify_program
 
 
-@lru_cache(maxsize=4096)
 def compiled(
     program: Program,
     device_name: str,
@@ -30,10 +32,28 @@ def compiled(
 ) -> Any:
     """The Executable of a closed program on a device, from the cache or made now.
 
-    Devices are given programs that are simplified and tidied.
+    Devices are given programs that are simplified and tidied. What is compiled under other settings
+    is another executable.
     """
+    return _compiled(program, device_name, inline, donated, name, config.state)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(
+    program: Program, device_name: str, inline: frozenset[int], donated: frozenset[int], name: str, state: int
+) -> Any:
     with paused_gc():
-        return get_device(device_name).compile(tidy_program(program), inline, donated, name)
+        if config.check or config.show:  # the first part of tidying, to be seen on its own
+            simple = step("uop/simplify", simplify_program, program, function=name)
+        else:
+            simple = program
+        tidied = step("trace/tidy", tidy_program, simple, function=name)
+        return get_device(device_name).compile(tidied, inline, donated, name)
+
+
+def forget_executables() -> None:
+    """Empty the cache."""
+    _compiled.cache_clear()
 
 
 def run_program(

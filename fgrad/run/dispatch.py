@@ -150,6 +150,10 @@ class Dispatcher:
     def forget(self) -> None:
         """Drop all compiled signatures, and the generated code that knows them."""
         self.entries.clear()
+        self.forget_shortcuts()
+
+    def forget_shortcuts(self) -> None:
+        """Drop the generated code that knows compiled signatures; they are learnt again."""
         for drop in self.on_forget:
             drop()
 
@@ -187,7 +191,7 @@ class Dispatcher:
     def entry(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """The entry for these concrete leaves, compiled now if it is new."""
         kinds = tuple([x.sig.key if type(x) is DeviceArray else kind_of(x, leaves) for x in leaves])
-        key = (in_tree, kinds, statics, donated, config.version)
+        key = (in_tree, kinds, statics, donated, config.state)
         entry = self.entries.get(key)
         if entry is None:
             self._explain(kinds)
@@ -336,3 +340,12 @@ class Dispatcher:
         for i, out in zip(traced.finals, outs[n:], strict=True):
             refs[i].put(out)
         return tree.unflatten(traced.out_tree, outs[:n])
+
+
+def _settings_changed() -> None:
+    """Generated code asks for no setting: it is dropped. Signatures are kept under their settings."""
+    for dispatcher in list(Dispatcher.alive):
+        dispatcher.forget_shortcuts()
+
+
+config.on_change.append(_settings_changed)

@@ -135,7 +135,7 @@ def kind_of_call(names: Sequence[str], static: frozenset[str], args: tuple[Any, 
         kind = [_kind(a, n in static) for n, a in zip(names, args, strict=False)]
         for n, a in kwargs.items():
             kind.append((n, _kind(a, n in static)))
-        key = (len(args), tuple(kind), config.version)
+        key = (len(args), tuple(kind), config.state)
         hash(key)
     except TypeError:
         return None
@@ -189,6 +189,7 @@ class Shortcuts:
             return
         if any(type(v) not in _PLAIN for v in kwargs.values()):
             return
+        self.scope = {"_Array": DeviceArray}  # of this code alone: it goes when the code is forgotten
         try:
             key: Any = tuple([a.sig if type(a) is DeviceArray else type(a) for a in args])
             tests = [leaf_test(entry, i, self._bind) for i in range(len(args))]

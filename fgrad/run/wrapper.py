@@ -92,6 +92,8 @@ class Wrapper:
         }  # fmt: skip
         self.file = f"<fgrad jit {name}>"
         self.serial = 0
+        self.present: list[str] = []  # names that the present code uses beside the first ones
+        self.old: list[str] = []
         self.function: Any = self._build()
 
     def _build(self) -> Any:
@@ -113,9 +115,13 @@ class Wrapper:
     def reset(self) -> None:
         """Forget all signatures."""
         with self.lock:
-            self.branches.clear()
             self.known.clear()
-            self._replace()
+            if self.branches:
+                self.branches.clear()
+                self._replace()
+                for name in self.old:  # of the code before: another thread may still run what goes now
+                    del self.names[name]
+                self.old, self.present = self.present, []
 
     def _replace(self) -> None:
         fresh: FunctionType = self._build()
@@ -142,6 +148,7 @@ class Wrapper:
         self.serial += 1
         name = f"_{prefix}{self.serial}"
         self.names[name] = value
+        self.present.append(name)
         return name
 
     def _branch(self, entry: Entry, in_tree: tree.TreeDef) -> str:

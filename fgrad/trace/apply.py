@@ -15,12 +15,13 @@ import numpy as np
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref, version_in
 from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing, stages
-from fgrad.trace.staging import argument_names, trace
+from fgrad.trace.staging import argument_names, function_name, trace
 from fgrad.trace.tracer import Tracer, is_arraylike, is_scalar, lift
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program, closure
+from fgrad.uop.rewrite import work
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def close_over(
         effects = tuple([(first + i, len(traced.outs) + k) for k, (i, _) in enumerate(traced.finals)])
         if effects:
             program = Program(program.params, program.outs, effects)
+    work.function = function_name(fun)
     refs = {first + i: r for i, r in enumerate(traced.refs)}
     entries = [version_in(r, len(stages()) - 1) for r in traced.refs]
     return Closed(program, [*captured, *nodes, *entries], len(captured), avals, traced.out_tree, traced.out_avals, refs)

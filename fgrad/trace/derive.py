@@ -11,6 +11,7 @@ from fgrad.trace.vjp import linearize, transpose_linear, vjp
 from fgrad.uop import build
 from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program, close
+from fgrad.uop.rewrite import step
 from fgrad.uop.simplify import simplify_program
 
 
@@ -24,7 +25,8 @@ def jvp_program(program: Program, wrt: tuple[int, ...], keep: int) -> Program:
     both = jvp_of(program, tuple([i in wrt for i in range(len(program.params))]))
     n = len(program.outs)
     outs = [*both.outs[:n], *[both.outs[n + i] for i in _floating(program, keep)]]
-    return simplify_program(Program(both.params, tuple(outs), both.effects))
+    moved = Program(both.params, tuple(outs), both.effects)
+    return step("trace/jvp", lambda _: simplify_program(moved), program)
 
 
 @memo
@@ -35,7 +37,8 @@ def gradient_program(program: Program, wrt: tuple[int, ...]) -> Program:
     one = build.const_like(1, program.outs[0])
     with paused_gc():
         outs = back.inline([*program.params, one])
-        return simplify_program(close(program.params, outs, back.effects))
+        closed = close(program.params, outs, back.effects)
+    return step("trace/vjp", lambda _: simplify_program(closed), program)
 
 
 @memo
@@ -47,7 +50,9 @@ def linearize_program(program: Program, wrt: tuple[int, ...], keep: int) -> tupl
     """
     forward, linear = linearize(program, wrt)
     outs = tuple([linear.outs[i] for i in _floating(program, keep)])
-    return forward, simplify_program(Program(linear.params, outs))
+    step("trace/linearize", lambda _: forward, program)
+    moved = Program(linear.params, outs)
+    return forward, step("trace/linear", lambda _: simplify_program(moved), program)
 
 
 @memo
@@ -55,4 +60,5 @@ def transpose_from(program: Program, constants: int) -> Program:
     """`program` is linear in its parameters from number `constants` on -> (*constants, *cts of outs) -> their
     cotangents.
     """
-    return transpose_linear(program, tuple(range(constants, len(program.params))))
+    wrt = tuple(range(constants, len(program.params)))
+    return step("trace/transpose", lambda p: transpose_linear(p, wrt), program)

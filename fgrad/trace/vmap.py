@@ -17,6 +17,7 @@ from fgrad.uop import build
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, open_param, paused_gc
 from fgrad.uop.program import Program, close
+from fgrad.uop.rewrite import step
 from fgrad.uop.simplify import simplify_program
 
 Axis = int | None
@@ -59,7 +60,8 @@ def batched_program(
                 outs.append(move_axis(o, 0, axis))
             else:
                 outs.append(build.expand(o, [(axis, size)]))
-        return simplify_program(close(params, outs, program.effects))
+        closed = close(params, outs, program.effects)
+    return step("trace/vmap", lambda _: simplify_program(closed), program)
 
 
 def _axis(axis: Any, ndim: int, what: str, path: str) -> Axis:

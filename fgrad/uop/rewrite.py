@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,15 @@ from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
 from fgrad.uop.show import listing
 from fgrad.uop.spec import TRACED, Spec, verify
+
+
+class _Work(threading.local):
+    """What a thread is at work on. `function`: the user's function whose Program it closed last."""
+
+    function = ""
+
+
+work = _Work()
 
 
 def step(
@@ -25,10 +35,12 @@ def step(
     """`run(program)`, checked against `spec` under FGRAD_CHECK=spec, printed under FGRAD_SHOW.
 
     name      "room/pass" or just the pass: FGRAD_SHOW chooses by either word
-    function  the user's function, for FGRAD_SHOW=pass:function
+    function  the user's function, for FGRAD_SHOW=pass:function; "" is the one in `work`
 
-    Raises SpecError naming the pass when its result breaks a rule of `spec`.
+    With neither setting this is `run(program)`. Raises SpecError naming the pass when its result breaks a rule of `spec`.
     """
+    if not (config.check or config.show):
+        return run(program)
     started = time.perf_counter()
     with paused_gc():
         out = run(program)
@@ -38,6 +50,7 @@ def step(
             verify(out, spec)
         except SpecError as error:
             raise SpecError(f"after the pass {name}: {error}") from None
+    function = function or work.function
     if config.show and is_shown(name, function):
         print(_report(name, function, program, out, took_ms), file=sys.stderr)
     return out
