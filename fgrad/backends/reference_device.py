@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.hw.device import register_device
-from fgrad.hw.pool import host_pool
+from fgrad.hw.pool import Pool
 from fgrad.hw.window import window
 from fgrad.trace.reference import run_program
 from fgrad.uop.program import Program
@@ -48,7 +48,7 @@ class ReferenceDevice:
 
     def __init__(self, index: int) -> None:
         self.name = f"reference:{index}" if index else "reference"
-        self.pool = host_pool
+        self.pool = Pool(self.name)
 
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Any:
         return ReferenceExecutable(program, inline)

@@ -95,6 +95,18 @@ def open_devices() -> tuple[Any, ...]:
     return tuple({id(device): device for device in _open.values()}.values())
 
 
+def reset(name: str | None = None) -> None:
+    """Make a device that was lost, or is stuck, usable again; None stands for the default device.
+
+    What is unfinished on it is given up, and its fences fail. Devices that finish their work before
+    a call returns stay as they are. Raises DeviceLostError where the device cannot be freed.
+    """
+    device = get_device(name)
+    reset_device = getattr(device, "reset", None)
+    if reset_device is not None:
+        reset_device()
+
+
 def kinds() -> list[str]:
     """The kinds of device that are registered."""
     return sorted(_makers)

@@ -26,6 +26,7 @@ class Flight:
     error   asked when it is finished: what it failed with
     finish  called once when it is finished: hands back what the device read
     work_ms estimated length; infinite if nothing is known
+    waits   (timeline, tick) of other devices without which it does not end
     """
 
     tick: int
@@ -33,6 +34,7 @@ class Flight:
     error: Callable[[Flight], Exception | None]
     finish: Callable[[], None]
     work_ms: float = 0.0
+    waits: tuple[tuple[Timeline, int], ...] = ()
 
 
 class InFlight:
@@ -56,6 +58,12 @@ class InFlight:
     def names(self) -> list[str]:
         """The programs in flight, oldest first."""
         return [flight.name for flight in self._flights]
+
+    def waits(self, tick: int) -> list[tuple[Timeline, int]]:
+        """What must be reached elsewhere before `tick` can be, as far as commands say it."""
+        done = self._timeline.completed()
+        flights = tuple(self._flights)
+        return [wait for flight in flights if done < flight.tick <= tick for wait in flight.waits]
 
     def work_ms(self) -> float:
         """The estimated length of everything in flight; infinite if nothing is known of one."""
@@ -106,6 +114,18 @@ class InFlight:
         if len(errors) > 1 + _NOTES:
             errors[0].add_note(f"and {len(errors) - 1 - _NOTES} more")
         raise errors[0]
+
+    def abandon(self, make_error: Callable[[str], Exception]) -> list[Flight]:
+        """Drop all flights, failed, and return them: they are not finished, so what they hold must
+        stay theirs.
+
+        make_error  gives, for their names, what their fences raise
+        """
+        flights = list(self._flights)
+        self._flights.clear()
+        error = make_error(", ".join(dict.fromkeys(flight.name for flight in flights)))
+        self._errors.update({flight.tick: error for flight in flights})
+        return flights
 
     def forget(self, is_lost: Callable[[int], bool], make_error: Callable[[str], Exception]) -> None:
         """Drop all flights, as a forked child must: nobody will finish them there.

@@ -105,6 +105,7 @@ class _Segment:
         self.pool = launch.ports[0].pool
         self.records: list[tuple[int, Record]] = []  # lane and record, in the order of pushing
         self.counts = [0] * len(launch.ports)  # records of each lane
+        self.waits: dict[int, Wait] = {}  # which of the records wait
         self.free: list[_Copy] = []
         self.linked: Linked | None = None
 
@@ -118,6 +119,8 @@ class _Segment:
                 continue
             record = port.encode(command)
             if record is not None:
+                if isinstance(command, Wait):
+                    self.waits[len(self.records)] = command
                 self.counts[batch.lane] += 1
                 self.records.append((batch.lane, record))
 
@@ -277,10 +280,13 @@ class Launch:
         flights: list[tuple[Port, Flight]] = []
         copy.running = len(segment.records)
         try:
-            for lane, record in segment.records:
+            for number, (lane, record) in enumerate(segment.records):
                 newest[lane] += 1
                 name = f"{self.name}: {record.name}"
                 flight = Flight(newest[lane], name, record.error, finish)
+                wait = segment.waits.get(number)
+                if wait is not None:
+                    flight.waits = ((self.ports[wait.lane].timeline, self._until(wait, numbers)),)
                 self.ports[lane].in_flight.begin(flight)
                 flights.append((self.ports[lane], flight))
             taken = self.machines.push(instance.address, len(flights))
@@ -291,6 +297,13 @@ class Launch:
                     port.in_flight.cancel(flight)
                     copy.running -= 1
             raise
+
+    def _until(self, wait: Wait, numbers: Mapping[Sym, int]) -> int:
+        """The tick that a command waits for, as it was written into its words."""
+        if isinstance(wait.tick, int):
+            return wait.tick
+        sym = self.tick(wait.tick)
+        return self._number(Sym(Role.TICK, sym.index), numbers) + sym.plus
 
     def _number(self, sym: Sym, numbers: Mapping[Sym, int]) -> int:
         number = numbers.get(sym)

@@ -10,12 +10,14 @@ on; what they fail with is raised by the next `sync`.
 from __future__ import annotations
 
 import os
+import time
 import weakref
 
 from fgrad.backends.cpu import workers
 from fgrad.backends.cpu.code import host_machine
 from fgrad.backends.cpu.executable import CpuExecutable, Entry
 from fgrad.backends.cpu.forks import after_fork
+from fgrad.backends.cpu.host_calls import is_inside
 from fgrad.backends.cpu.port import CpuPort, QueueTimeline, machines, submission
 from fgrad.backends.cpu.profile import Profile, Stamps
 from fgrad.backends.cpu.queue import Queue
@@ -39,6 +41,7 @@ from fgrad.uop.program import Program
 MAX_DEVICES = 64
 QUEUE_SIZE = 256
 _DRAIN_SECONDS = 2.0
+_RESET_SECONDS = 2.0
 
 
 class CpuDevice:
@@ -65,6 +68,7 @@ class CpuDevice:
         self.profile: Profile | None = None
         self._executables: weakref.WeakSet[CpuExecutable] = weakref.WeakSet()
         self._lost: Exception | None = None
+        self._abandoned: list[Flight] = []  # their programs still hold the memory of their tables
         self._left_at = 0  # the newest tick whose wait Ctrl-C has left
         _devices.append(self)
         after_fork(self._forked)
@@ -161,6 +165,36 @@ class CpuDevice:
     def cancel(self) -> None:
         """Ask everything submitted to end; the next `sync` raises CancelledError if it does."""
         self.queue.cancel()
+
+    def reset(self) -> None:
+        """Give up everything unfinished and be usable again; see `fgrad.hw.device.reset`.
+
+        A program that is inside a Python function is left behind there: when the function returns,
+        the program ends and writes nothing. Any other must have ended by now, or end in two
+        seconds: its memory cannot be given to others while it runs. Raises DeviceLostError.
+        """
+        self.queue.cancel()
+        until = time.monotonic() + _RESET_SECONDS
+        while not self.queue.is_idle():
+            with submission:
+                left = self.queue.abandon(is_inside)
+                if left:
+                    self._abandoned += self.in_flight.abandon(self._given_up)
+            if not left and time.monotonic() > until:
+                raise DeviceLostError(
+                    f"{self.name} cannot be reset: native code of {', '.join(self.in_flight.names())} "
+                    "still runs, and looks at nothing; wait for it, or use another device (cpu:1)"
+                ) from self._lost
+            if not left:
+                time.sleep(0.001)
+        with submission:
+            self.in_flight.retire()
+            self.in_flight.mark_seen_up_to(self.queue.issued())
+        self._lost = None
+
+    def _given_up(self, names: str) -> Exception:
+        cause = f": {self._lost}" if self._lost else ""
+        return DeviceLostError(f"{names} was given up when {self.name} was reset{cause}")
 
     def _refuse_if_lost(self) -> None:
         if self._lost is not None:

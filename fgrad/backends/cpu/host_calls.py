@@ -9,7 +9,8 @@ program leaves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -30,6 +31,7 @@ _numbers = count(1)
 _calls: dict[int, tuple[Sequence[HostCall], int]] = {}
 _exceptions: dict[int, BaseException] = {}
 _installed: list[Any] = []
+_inside: set[int] = set()  # identities of the threads that are in a Python function
 
 
 def open_handle(calls: Sequence[HostCall], control: int) -> int:
@@ -59,26 +61,51 @@ def close_handle(handle: int, tables: Sequence[dict[int, Any]] = (_calls, _excep
 
 def _call(handle: int, index: int, args: int) -> int:
     calls, control = _calls[handle]
+    block = ffi.cast("int32_t*", control)
+    thread = threading.get_ident()
+    is_outer = thread not in _inside  # a function may run another program in this thread
+    _inside.add(thread)
     try:
-        run_host_call(calls[index], words(args))
+        run_host_call(calls[index], words(args), lambda: bool(block[Ctl.CANCEL // 4]))
     except BaseException as e:  # it must not cross native code; whoever waits raises it
         _exceptions[handle] = e
-        ffi.cast("int32_t*", control)[Ctl.ERROR // 4] = int(Error.CALLBACK)
+        block[Ctl.ERROR // 4] = int(Error.CALLBACK)
         return 1
-    return 0
+    finally:
+        if is_outer:
+            _inside.discard(thread)
+    return int(block[Ctl.CANCEL // 4] != 0)
 
 
-def run_host_call(call: HostCall, addresses: Any) -> None:
+def is_inside(thread: int) -> bool:
+    """Whether that thread is in a Python function: a program that was cancelled then writes nothing
+    more, however long the function takes.
+    """
+    return thread in _inside
+
+
+def _never() -> bool:
+    return False
+
+
+def run_host_call(
+    call: HostCall, addresses: Any, is_cancelled: Callable[[], bool] = _never
+) -> None:
     """Call the function on copies of the arrays at `addresses` and write its results there.
 
-    addresses  of inputs, then outputs. The first of both of an ordered call is its token, which the
-               function does not see
+    addresses     of inputs, then outputs. The first of both of an ordered call is its token, which
+                  the function does not see
+    is_cancelled  asked before the call and after it; then nothing is called or written
     """
+    if is_cancelled():
+        return
     spec, in_avals = call
     n = len(in_avals)
     inputs = [np.array(window(int(addresses[i]), a.dtype, a.shape)) for i, a in enumerate(in_avals)]
     token = inputs[: int(spec.ordered)]
     results = spec.callback(*inputs[len(token) :])
+    if is_cancelled():
+        return
     if not isinstance(results, list | tuple):
         results = (results,)
     declared = len(spec.out_avals) - len(token)

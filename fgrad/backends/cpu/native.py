@@ -25,6 +25,7 @@ _SIGNATURES = {
     "await": "int64_t(*)(intptr_t, intptr_t, int64_t, int64_t)",
     "cancel": "void(*)(intptr_t, int64_t)",
     "progress": "int64_t(*)(intptr_t)",
+    "abandon": "int64_t(*)(intptr_t)",
     "fill": "void(*)(intptr_t, int64_t, int64_t)",
     "copy": "void(*)(intptr_t, intptr_t, int64_t)",
     "clock": "int64_t(*)(intptr_t)",

@@ -17,6 +17,7 @@ from fgrad.hw.flight import Flight, InFlight
 from fgrad.hw.libc import as_function
 from fgrad.hw.link import bake
 from fgrad.hw.plan import Lane
+from fgrad.hw.deadlock import WaitGraph
 from fgrad.hw.pool import Pool
 from fgrad.hw.submit import Port, Record
 from fgrad.hw.timeline import STALL_MS
@@ -38,6 +39,8 @@ class QueueTimeline:
         self.in_flight = InFlight(self)
         self.issued = queue.issued
         self.completed = queue.completed
+        queue.before_wait = lambda tick: _graph.begin(_thread_owner(), self, tick)
+        queue.after_wait = lambda: _graph.end(_thread_owner())
         _timelines.append(self)
 
     def progress(self) -> object:
@@ -81,6 +84,15 @@ class QueueTimeline:
 
 
 _timelines: list[QueueTimeline] = []
+_graph = WaitGraph(lambda timeline, tick: timeline.in_flight.waits(tick))
+
+
+def _thread_owner() -> QueueTimeline | None:
+    """Whose thread this is: one is, while a Python function is called by a program of that queue."""
+    for timeline in tuple(_timelines):
+        if timeline.queue.is_own_thread():
+            return timeline
+    return None
 
 
 class CpuPort:

@@ -7,6 +7,7 @@ device's timeline. Submitting costs about a microsecond and never waits unless t
 import atexit
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,10 @@ class Queue:
         self._failures_read = 0
         self._lost: list[tuple[int, int]] = []  # tickets of before a fork: first < ticket <= last
         self._is_stopped = False
+        self._left: list[NativeThread] = []  # dispatchers that were abandoned and may still run
+        # called before this thread waits for a ticket of this queue; raises if it never would end
+        self.before_wait: Callable[[int], None] = lambda ticket: None
+        self.after_wait: Callable[[], None] = lambda: None
         self._thread: NativeThread
         self.address = raw_block(Ring.CELLS + CELL_BYTES * size)
         self._words = words(self.address)
@@ -79,8 +84,7 @@ class Queue:
             ticket: int = self._submit(self._table, self.address, entry_address, table_address)
             if ticket >= 0:
                 return ticket
-            self._refuse_own_thread()
-            self._await(self._table, self.address, self.completed() + 1, _SLICE_NS)
+            self._nap(self.completed() + 1, _SLICE_NS)
 
     def start(self) -> None:
         """Start the dispatcher unless it runs. Raises DeviceError after `stop`."""
@@ -96,8 +100,17 @@ class Queue:
     def make_room(self, count: int) -> None:
         """Wait until `count` more programs can be submitted, if nobody else submits."""
         while not self.has_room(count):
-            self._refuse_own_thread()
-            self._await(self._table, self.address, self.issued() + count - self._size, _SLICE_NS)
+            self._nap(self.issued() + count - self._size, _SLICE_NS)
+
+    def _nap(self, ticket: int, limit_ns: int) -> int:
+        """Wait once for a ticket, as `await` does. Raises DeviceError where that would never end."""
+        self._refuse_own_thread()
+        self.before_wait(ticket)
+        try:
+            reached: int = self._await(self._table, self.address, ticket, limit_ns)
+        finally:
+            self.after_wait()
+        return reached
 
     def is_own_thread(self) -> bool:
         """Whether this is the dispatcher, which a callback runs on."""
@@ -145,9 +158,8 @@ class Queue:
     def _wait(self, ticket: int, until: float | None) -> None:
         if ticket > self.issued():
             raise ValueError(f"ticket {ticket} was never given out; the newest is {self.issued()}")
-        self._refuse_own_thread()
         limit = _SLICE_NS
-        while self._await(self._table, self.address, ticket, limit) < ticket:
+        while self._nap(ticket, limit) < ticket:
             if until is not None:
                 left = until - time.monotonic()
                 if left <= 0:
@@ -188,6 +200,24 @@ class Queue:
                 del self._failures[next(iter(self._failures))]
             return self._failures.get(ticket)
 
+    def abandon(self, may_leave: Callable[[int], bool]) -> bool:
+        """Leave behind the dispatcher and the program that it runs; later work gets a new one.
+
+        may_leave  asked with the dispatcher's thread identity
+
+        All tickets given out count as completed. Returns False, having changed nothing, if no
+        program runs or it may not be left. Nobody must submit meanwhile.
+        """
+        with self._lock:
+            if not may_leave(words(self._thread.ident)[0]):
+                return False
+            if not self._runtime.functions["abandon"](self.address):
+                return False
+            self._left.append(self._thread)
+            self._make_ring(self.issued(), Ring.EPOCH, Ring.WAITERS, Ring.FAILURES)
+            self._ident = words(self._thread.ident)
+        return True  # who waits looks again within a slice
+
     def stop(self, timeout_s: float = _STOP_SECONDS) -> bool:
         """Take no more work, finish what there is, and end the dispatcher.
 
@@ -210,10 +240,20 @@ class Queue:
         self._thread = self._new_thread()
         return True
 
-    def _make_ring(self, position: int) -> None:
-        """Set up an empty ring whose next ticket is ``position + 1``, with no thread at it."""
+    def _make_ring(self, position: int, *kept: Ring) -> None:
+        """Set up an empty ring whose next ticket is ``position + 1``, with no thread at it.
+
+        kept  words that stay; the log of failures stays with their number
+        """
         ring, size_bytes = self._words, Ring.CELLS + CELL_BYTES * self._size
-        ffi.memmove(ring, bytes(size_bytes), size_bytes)
+        old = {field: ring[field // 8] for field in kept}
+        if Ring.FAILURES in kept:
+            log = bytes(ffi.buffer(ring + Ring.LOG // 8, Ring.CELLS - Ring.LOG))
+        else:
+            log = bytes(Ring.CELLS - Ring.LOG)
+        ffi.memmove(ring, bytes(Ring.LOG) + log + bytes(size_bytes - Ring.CELLS), size_bytes)
+        for field, value in old.items():
+            ring[field // 8] = value
         ring[Ring.TAIL // 8] = ring[Ring.COMPLETED // 8] = ring[Ring.FIRST // 8] = position
         ring[Ring.SPIN // 8] = spin_rounds(self._runtime)
         ring[Ring.MASK // 8] = self._size - 1

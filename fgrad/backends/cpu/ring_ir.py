@@ -31,6 +31,7 @@ class Ring(IntEnum):
     SPIN = 192
     QUIT = 200
     EXITED = 208
+    EPOCH = 216  # grows when a dispatcher is left behind
     MASK = 256  # cells - 1
     FIRST = 264  # position the dispatcher starts at
     GATE = 320  # i32
@@ -51,8 +52,8 @@ class Cell(IntEnum):
 
 
 def ring_ir() -> str:
-    """Return the IR of submit, dispatcher, await, cancel and progress."""
-    return _SUBMIT + _GATE + _DISPATCHER + _AWAIT + _CANCEL + _PROGRESS
+    """Return the IR of submit, dispatcher, await, cancel, progress and abandon."""
+    return _SUBMIT + _GATE + _DISPATCHER + _AWAIT + _CANCEL + _PROGRESS + _ABANDON
 
 
 _SUBMIT = f"""
@@ -122,7 +123,8 @@ define internal void @unlock(ptr %gate) nounwind {{
 
 _DISPATCHER = f"""
 ; ptr dispatcher(ptr arg): arg holds the runtime table and the ring.
-; Runs one program after the other; on QUIT it leaves when nothing is queued.
+; Runs one program after the other; on QUIT it leaves when nothing is queued, and when it was
+; abandoned while a program ran, it leaves after that program without touching the ring.
 define ptr @dispatcher(ptr %arg) nounwind {{
   %rt = load ptr, ptr %arg
   {field("ring.at", "arg", 8)}
@@ -140,6 +142,8 @@ define ptr @dispatcher(ptr %arg) nounwind {{
   {field("running.at", "ring", Ring.RUNNING)}
   {field("running.table.at", "ring", Ring.TABLE)}
   {field("upto.at", "ring", Ring.CANCEL_UPTO)}
+  {field("epoch.at", "ring", Ring.EPOCH)}
+  %epoch = load i64, ptr %epoch.at
   %mask = load i64, ptr %mask.at
   %size = add i64 %mask, 1
   %first = load i64, ptr %first.at
@@ -203,6 +207,13 @@ skip:
   br label %end
 end:
   call void @lock(ptr %gate)
+  %epoch.now = load i64, ptr %epoch.at
+  %valid = icmp eq i64 %epoch.now, %epoch
+  br i1 %valid, label %own, label %abandoned
+abandoned:
+  call void @unlock(ptr %gate)
+  ret ptr null
+own:
   store i64 0, ptr %running.at
   call void @unlock(ptr %gate)
   %cancel = load atomic i32, ptr %ctl monotonic, align 4
@@ -338,5 +349,27 @@ out:
   %result = phi i64 [0, %0], [%now, %read]
   call void @unlock(ptr %gate)
   ret i64 %result
+}}
+"""
+
+_ABANDON = f"""
+; i64 abandon(ring): the dispatcher that runs a program will leave after it; 0 if none runs
+define i64 @abandon(ptr %ring) nounwind {{
+  {field("gate", "ring", Ring.GATE)}
+  {field("running.at", "ring", Ring.RUNNING)}
+  {field("epoch.at", "ring", Ring.EPOCH)}
+  call void @lock(ptr %gate)
+  %running = load i64, ptr %running.at
+  %some = icmp ne i64 %running, 0
+  br i1 %some, label %leave, label %out
+leave:
+  %epoch = load i64, ptr %epoch.at
+  %epoch.next = add i64 %epoch, 1
+  store i64 %epoch.next, ptr %epoch.at
+  store i64 0, ptr %running.at
+  br label %out
+out:
+  call void @unlock(ptr %gate)
+  ret i64 %running
 }}
 """

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fgrad.errors import CallbackFailedError, DeviceError
 from fgrad.hw.device import register_device
-from fgrad.hw.pool import host_pool
+from fgrad.hw.pool import Pool
 from fgrad.hw.window import window
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import Lowered, lower
@@ -121,7 +121,7 @@ class PythonDevice:
 
     def __init__(self, index: int) -> None:
         self.name = f"python:{index}" if index else "python"
-        self.pool = host_pool
+        self.pool = Pool(self.name)
         self.limits = Limits()
         self.turn = threading.RLock()  # one program after the other; a callback may run another
 

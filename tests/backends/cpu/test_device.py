@@ -389,7 +389,15 @@ def test_work_that_ignores_everything_loses_its_device_and_no_other(
     make(other, PLUS_ONE, "fine").call([x, z])
     other.sync()
     assert word(z) == 1
+    monkeypatch.setattr("fgrad.backends.cpu.device._RESET_SECONDS", 0.05)
+    with pytest.raises(DeviceLostError, match="cpu:6 cannot be reset: native code of deaf still runs"):
+        lost.reset()
     open_gate(cells)
+    monkeypatch.undo()
+    lost.reset()
+    make(lost, PLUS_ONE, "again").call([x, z])
+    lost.sync()
+    assert word(z) == 1
 
 
 def test_cancelled_work_is_reported_and_its_table_is_good_again(device: CpuDevice, cells: list[int]) -> None:
