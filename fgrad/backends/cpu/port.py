@@ -12,12 +12,12 @@ from fgrad.backends.cpu.native import native
 from fgrad.backends.cpu.queue import Queue
 from fgrad.errors import DeviceError
 from fgrad.hw.command import Command, Exec, Role, Sym
+from fgrad.hw.deadlock import WaitGraph
 from fgrad.hw.device import get_device
 from fgrad.hw.flight import Flight, InFlight
 from fgrad.hw.libc import as_function
 from fgrad.hw.link import bake
 from fgrad.hw.plan import Lane
-from fgrad.hw.deadlock import WaitGraph
 from fgrad.hw.pool import Pool
 from fgrad.hw.submit import Port, Record
 from fgrad.hw.timeline import STALL_MS
