@@ -1,0 +1,33 @@
+"""The generalized normal distribution, whose density falls as exp(-|x| ** beta)."""
+
+from __future__ import annotations
+
+from fgrad import numpy as fnp
+from fgrad.numpy.common import public
+from fgrad.scipy.special import gammainc, gammaln
+from fgrad.scipy.stats.common import floats
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike
+
+
+@public()
+def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """The logarithm of the density."""
+    x, beta = floats("logpdf", x, beta)
+    return fnp.log(0.5 * beta) - gammaln(1 / beta) - fnp.abs(x) ** beta
+
+
+@public()
+def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """The density."""
+    return fnp.exp(logpdf(x, beta))
+
+
+@public()
+def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """The distribution function."""
+    x, beta = floats("cdf", x, beta)
+    return 0.5 * (1 + fnp.sign(x) * gammainc(1 / beta, fnp.abs(x) ** beta))
+
+
+__all__ = ["cdf", "logpdf", "pdf"]

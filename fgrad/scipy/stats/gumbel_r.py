@@ -1,0 +1,59 @@
+"""The right-skewed Gumbel distribution: the law of the largest of many values."""
+
+from __future__ import annotations
+
+from fgrad import numpy as fnp
+from fgrad.numpy.common import public
+from fgrad.scipy.stats.common import floats
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike
+
+
+@public()
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density."""
+    x, loc, scale = floats("logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return fnp.where(scale > 0, -z - fnp.exp(-z) - fnp.log(scale), fnp.nan)
+
+
+@public()
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density."""
+    return fnp.exp(logpdf(x, loc, scale))
+
+
+@public()
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the distribution function."""
+    x, loc, scale = floats("logcdf", x, loc, scale)
+    return fnp.where(scale > 0, -fnp.exp(-(x - loc) / scale), fnp.nan)
+
+
+@public()
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The distribution function."""
+    return fnp.exp(logcdf(x, loc, scale))
+
+
+@public()
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """1 - cdf, exact in the upper tail."""
+    return -fnp.expm1(logcdf(x, loc, scale))
+
+
+@public()
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of 1 - cdf."""
+    return fnp.log(sf(x, loc, scale))
+
+
+@public()
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The inverse of cdf; NaN for p outside 0..1."""
+    p, loc, scale = floats("ppf", p, loc, scale)
+    value = loc - scale * fnp.log(-fnp.log(p))
+    return fnp.where((p >= 0) & (p <= 1) & (scale > 0), value, fnp.nan)
+
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -1,0 +1,28 @@
+"""The multinomial distribution: counts of `n` draws from classes with probabilities `p`."""
+
+from __future__ import annotations
+
+from fgrad import numpy as fnp
+from fgrad.numpy.common import public
+from fgrad.scipy.special import gammaln, xlogy
+from fgrad.scipy.stats.common import INF, floats
+from fgrad.trace.arraylike import Array
+from fgrad.trace.tracer import ArrayLike
+
+
+@public()
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """The logarithm of the probability of the counts: x [*batch, k], n [*batch], p [*batch, k] -> [*batch]."""
+    x, p = floats("logpmf", x, p)
+    (n,) = floats("logpmf", n)
+    value = gammaln(n + 1) + fnp.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)
+    return fnp.where(fnp.equal(n, fnp.sum(x, axis=-1)), value, -INF)
+
+
+@public()
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """The probability of the counts; shapes as in logpmf."""
+    return fnp.exp(logpmf(x, n, p))
+
+
+__all__ = ["logpmf", "pmf"]
