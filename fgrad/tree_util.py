@@ -133,12 +133,41 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """-> ([(path, leaf), ..], structure). A path is a tuple of keys; `keystr` prints it."""
-    if is_leaf_takes_path:
-        raise NotImplementedError("is_leaf_takes_path; give is_leaf a function of the value alone")
+    """-> ([(path, leaf), ..], structure). A path is a tuple of keys; `keystr` prints it.
+
+    is_leaf_takes_path   `is_leaf` is called with (path, value) instead of the value alone
+    """
+    if is_leaf_takes_path and is_leaf is not None:
+        is_leaf = _replayed(_decisions(tree, is_leaf, ()))
     leaves, treedef = trees.flatten(tree, is_leaf)
     paths = [tuple([_key(e) for e in a]) for a in treedef.accessors()]
     return list(zip(paths, leaves, strict=True)), treedef
+
+
+def _decisions(tree: Any, is_leaf: Any, path: KeyPath) -> list[bool]:
+    """What `is_leaf(path, value)` says of each value of the tree, parents first."""
+    answer = bool(is_leaf(path, tree))
+    out = [answer]
+    if answer or trees.structure(tree).is_leaf():
+        return out
+    for child, key in _children(tree):
+        out += _decisions(child, is_leaf, (*path, key))
+    return out
+
+
+def _replayed(decisions: list[bool]) -> IsLeaf:
+    """The decisions again, one a call: containers are asked in the same order."""
+    answers = iter(decisions)
+    return lambda value: next(answers)
+
+
+def _children(tree: Any) -> list[tuple[Any, Any]]:
+    """[(child, its key), ..] of a container."""
+    children, _, entries, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
+    one_level = trees.structure(tree, lambda x: x is not tree)
+    keys = [_key(a[0]) for a in one_level.accessors()]
+    assert len(keys) == len(entries) == len(children), "accessors of one level are one step long"
+    return list(zip(children, keys, strict=True))
 
 
 def tree_leaves_with_path(
@@ -217,14 +246,27 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     return all(trees.structure(x, is_leaf).is_leaf() for x in iterable)
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef, pytree_to_transpose: Any) -> Any:
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
     """A tree of trees with inside and outside exchanged.
 
     >>> outer, inner = tree_structure([0, 0]), tree_structure({"a": 0})
     >>> tree_transpose(outer, inner, [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}
+
+    The inner structure may be None: it is then that of the first inner tree. Raises ArgumentError when the tree is not
+    made of those structures.
     """
-    inner = [inner_treedef.flatten_up_to(t) for t in outer_treedef.flatten_up_to(pytree_to_transpose)]
+    try:
+        subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
+        if inner_treedef is None:
+            if not subtrees:
+                raise ArgumentError("tree_transpose of an empty outer structure needs inner_treedef")
+            inner_treedef = trees.structure(subtrees[0])
+        inner = [inner_treedef.flatten_up_to(t) for t in subtrees]
+    except ValueError as e:
+        raise ArgumentError(
+            f"tree_transpose: Mismatch of the tree with outer {outer_treedef} and inner {inner_treedef}: {e}"
+        ) from None
     if inner_treedef.num_leaves == 0:
         return inner_treedef.unflatten([])
     columns = [[row[i] for row in inner] for i in range(inner_treedef.num_leaves)]
@@ -255,9 +297,20 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
     """-> (children, what else there is to know) of a container. Raises ValueError for a leaf."""
     if trees.structure(tree).is_leaf():
-        raise ValueError(f"cannot flatten a leaf: {tree!r}")
+        raise ValueError(f"a leaf has no children, and can't be flattened: {tree!r}")
     children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
     return list(children), metadata
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """-> ([(key, child), ..], what else there is to know) of a container. Raises ValueError for a leaf."""
+    _, metadata = flatten_one_level(tree)
+    return [(key, child) for child, key in _children(tree)], metadata
+
+
+def is_tree_node(x: Any) -> bool:
+    """Whether `x` is a container, and not a leaf."""
+    return not trees.structure(x, lambda y: y is not x).is_leaf()
 
 
 # ---- registering classes
@@ -349,9 +402,9 @@ def register_dataclass(
         named = {*data_fields, *meta_fields, *drop_fields}
         if known != named & known or not {*data_fields, *meta_fields} <= known:
             raise ArgumentError(
-                f"register_dataclass of {nodetype}: its fields are {sorted(known)}, "
-                f"but data_fields, meta_fields "
-                f"and drop_fields name {sorted(named)}"
+                f"register_dataclass of {nodetype}: its fields are {sorted(known)}, but data_fields, meta_fields "
+                f"and drop_fields name {sorted(named)}; missing: {sorted(known - named)}, "
+                f"unknown: {sorted(named - known)}"
             )
     data, meta = tuple(data_fields), tuple(meta_fields)
     keys = [GetAttrKey(name) for name in data]
@@ -387,7 +440,8 @@ _register(
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
-    "SequenceKey", "all_leaves", "flatten_one_level", "keystr", "register_dataclass", "register_pytree_node",
+    "SequenceKey", "all_leaves", "flatten_one_level", "flatten_one_level_with_keys",
+    "is_tree_node", "keystr", "register_dataclass", "register_pytree_node",
     "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
     "register_static", "tree_all", "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
     "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_reduce_associative",
