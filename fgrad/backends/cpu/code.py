@@ -7,15 +7,17 @@ ends while a thread is inside LLVM crashes; so modules should take no longer tha
 
 import atexit
 import importlib.util
+import inspect
 import json
 import logging
 import os
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from weakref import WeakValueDictionary
+from weakref import WeakMethod, WeakValueDictionary
 
 from fgrad.backends.cpu.codemem import Arena
 from fgrad.backends.cpu.diskcache import DiskCache, content_key
@@ -74,6 +76,7 @@ def load_code(ir_text: str, entry_names: Iterable[str] = (), level: int = 0) -> 
     code = _find(key, 2) or (_loaded.get((key, 0)) if level == 0 else None)
     if code is None:
         code = _publish(key, ir_text, link(compile_ir(ir_text, level)), level)
+        _last_compilation[0] = time.monotonic()
     missing = [name for name in entry_names if name not in code.addresses]
     if missing:
         raise LinkError(f"the module does not define the function {missing[0]!r}")
@@ -181,24 +184,29 @@ def host_machine() -> Host:
 
 # ---- level 2, behind
 
-_Job = tuple[Code, Callable[[dict[str, int]], None]]
+_Callback = Callable[[dict[str, int]], None]
+_Job = tuple[Code, Callable[[], _Callback | None]]
+_QUIET_S = 0.05  # programs come in bursts: level 2 waits until the burst is over
+_last_compilation = [0.0]
 _lock = fork_safe_lock()
 _jobs: deque[_Job] = deque()
 _thread: threading.Thread | None = None
 
 
-def upgrade(code: Code, callback: Callable[[dict[str, int]], None]) -> bool:
+def upgrade(code: Code, callback: _Callback) -> bool:
     """Compile `code` again at level 2 on another thread, then call ``callback(addresses)`` there.
 
-    The old code stays valid, as threads may be inside it, and keeps the new code alive. Returns
-    whether that was begun: not for level-2 code, nor when the interpreter is about to end. If it
-    fails, the callback is not called; the reason is logged and kept in ``code.upgrade_error``.
+    That begins when no program was compiled for a while. The old code stays valid, as threads may
+    be inside it, and keeps the new code alive. A callback that is a method does not keep its object
+    alive: when that is gone, so is the reason to compile. Returns whether the job was taken: not
+    for level-2 code, nor when the interpreter is about to end. If it fails, the callback is not
+    called; the reason is logged and kept in ``code.upgrade_error``.
     """
     global _thread
     if code.level == 2 or not threading.main_thread().is_alive():
         return False
     with _lock:
-        _jobs.append((code, callback))
+        _jobs.append((code, WeakMethod(callback) if inspect.ismethod(callback) else lambda: callback))
         if _thread is None:
             thread = threading.Thread(target=_work, name="fgrad-compile", daemon=False)
             try:
@@ -219,12 +227,17 @@ def _work() -> None:
     """Serve jobs until there are none left, or the main thread has ended."""
     global _thread
     while True:
+        while time.monotonic() - _last_compilation[0] < _QUIET_S and threading.main_thread().is_alive():
+            time.sleep(_QUIET_S / 5)
         with _lock:
             if not _jobs or not threading.main_thread().is_alive():
                 _jobs.clear()
                 _thread = None
                 return
-            code, callback = _jobs.popleft()
+            code, wanted = _jobs.popleft()
+        callback = wanted()
+        if callback is None:
+            continue
         try:
             code.upgraded = _upgraded(code)
             callback(code.upgraded.addresses)
@@ -233,7 +246,7 @@ def _work() -> None:
             if not threading.main_thread().is_alive():
                 return  # the interpreter ends and may refuse anything
             _log.exception("compiling at level 2 failed; the program goes on at level 0")
-        del code, callback
+        del code, callback, wanted
 
 
 def _upgraded(code: Code) -> Code:
