@@ -14,6 +14,7 @@
     ├── NonScalarGradError     (TypeError)       grad of a function that returns no real scalar
     ├── VmapAxisError          (ValueError)      mapped axes are missing or disagree
     ├── OrderingError          (RuntimeError)    reads and writes that no order can satisfy
+    ├── NanError               (FloatingPointError) a result is not a number, under FGRAD_CHECK=nan
     ├── DonatedError           (RuntimeError)    an array was used after it had been given away
     ├── CompileError           (RuntimeError)    a program could not be compiled
     │   └── LinkError                            compiled code cannot be made loadable
@@ -57,6 +58,7 @@ __all__ = [
     "ForkedDeviceError",
     "LeakedTracerError",
     "LinkError",
+    "NanError",
     "NonScalarGradError",
     "OrderingError",
     "OutOfBoundsError",
@@ -227,6 +229,19 @@ class OrderingError(FgradError, RuntimeError):
     Way out: give the second store the first one's `AFTER` as its target; take a snapshot
     (`clone()`, or a read of a `Ref`) before contents that are needed later are overwritten. Nothing
     has run when this is raised, and every array and Ref is what it was.
+    """
+
+
+class NanError(FgradError, FloatingPointError):
+    """A function whose arguments were numbers has a NaN among its results.
+
+    Raised under ``FGRAD_CHECK=nan`` only. The program was run a second time, op by op, to find
+    where the NaN began.
+
+    Example: ``fnp.log(-1.0)``.
+
+    Way out: the message names the function, the operation and, where it is known, your line. Keep
+    the operand in the operation's domain there: under a `where`, replace it before the operation.
     """
 
 

@@ -17,11 +17,11 @@ from fgrad.lower.contract import micro_of
 from fgrad.lower.contract_emit import CALLS_CONTRACT
 from fgrad.lower.driver import COPY_BYTES, Driver
 from fgrad.lower.generate import CALLS, Writer
+from fgrad.lower.hazards import check_block
 from fgrad.lower.kernel import Kernel
 from fgrad.lower.key import structural_key
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.slots import Micro
-from fgrad.lower.hazards import check_block
 from fgrad.lower.show import show_kernel
 from fgrad.lower.steps import Block, CondStep, Home, Launch, ScanStep, Step, WhileStep
 from fgrad.lower.storage import find, place

@@ -13,13 +13,14 @@ from typing import Any
 from fgrad.config import config
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, sig_of
+from fgrad.run.checked import Checked, moves_data
 from fgrad.trace.stage import check_leaks, hooks, lift_buffers
 from fgrad.trace.tidy import tidy_program
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program
-from fgrad.uop.rewrite import step
+from fgrad.uop.rewrite import step, work
 from fgrad.uop.simplify import simplify_program
 
 
@@ -48,7 +49,11 @@ def _compiled(
         else:
             simple = program
         tidied = step("trace/tidy", tidy_program, simple, function=name)
-        return get_device(device_name).compile(tidied, inline, donated, name)
+        device = get_device(device_name)
+        executable = device.compile(tidied, inline, donated, name)
+        if "nan" in config.check and moves_data(device):
+            return Checked(executable, device, program, donated, name)
+        return executable
 
 
 def forget_executables() -> None:
@@ -63,7 +68,9 @@ def run_program(
     device = arrays[0].sig.device if arrays else get_device()
     for a in arrays:
         a.check_alive()
-    executable = compiled(program, device.name)
+    # programs of transforms that nobody looks at are the same whatever function they are from
+    name = work.function if config.check & {"nan", "oob"} or config.show else ""
+    executable = compiled(program, device.name, name=name or "program")
     words = [a.addr for a in arrays]
     outs = []
     for i, (dtype, shape) in enumerate(program.avals):

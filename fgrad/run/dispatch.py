@@ -194,24 +194,27 @@ class Dispatcher:
         key = (in_tree, kinds, statics, donated, config.state)
         entry = self.entries.get(key)
         if entry is None:
-            self._explain(kinds)
+            self._explain(key)
             entry = self.compile(leaves, in_tree, statics, donated)
             while len(self.entries) >= self.limit:
                 self.entries.pop(next(iter(self.entries)), None)
             self.entries[key] = entry
         return entry
 
-    def _explain(self, kinds: tuple[Any, ...]) -> None:
+    def _explain(self, key: tuple[Any, ...]) -> None:
         """Say why a function is compiled again, where that was asked for or has happened often."""
         often = self.talks and self.compilations == TALKATIVE_AFTER
         if not self.entries or not ("recompiles" in config.show or often):
             return
+        kinds, settings = key[1], key[-1]
         last = next(reversed(self.entries))[1]
         changes = [
             f"argument {i}: {a} was {b}"
             for i, (a, b) in enumerate(zip(kinds, last, strict=False))
             if a is not b and a != b
         ]
+        if settings not in [known[-1] for known in self.entries]:
+            changes = ["under other settings"]
         reason = "; ".join(changes) or "another structure or other static values"
         _log.warning("%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason)
 

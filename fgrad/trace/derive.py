@@ -22,23 +22,29 @@ def _floating(program: Program, keep: int) -> list[int]:
 @memo
 def jvp_program(program: Program, wrt: tuple[int, ...], keep: int) -> Program:
     """(*params, *tangents of `wrt`) -> (*outs, *tangents of the floating ones among the first `keep` outs)."""
-    both = jvp_of(program, tuple([i in wrt for i in range(len(program.params))]))
-    n = len(program.outs)
-    outs = [*both.outs[:n], *[both.outs[n + i] for i in _floating(program, keep)]]
-    moved = Program(both.params, tuple(outs), both.effects)
-    return step("trace/jvp", lambda _: simplify_program(moved), program)
+
+    def derive(program: Program) -> Program:
+        both = jvp_of(program, tuple([i in wrt for i in range(len(program.params))]))
+        n = len(program.outs)
+        outs = [*both.outs[:n], *[both.outs[n + i] for i in _floating(program, keep)]]
+        return simplify_program(Program(both.params, tuple(outs), both.effects))
+
+    return step("trace/jvp", derive, program)
 
 
 @memo
 def gradient_program(program: Program, wrt: tuple[int, ...]) -> Program:
     """params -> (*outs, *gradients of the first out, a scalar, with respect to `wrt`)."""
-    n = len(program.outs)
-    back = vjp(program, wrt, (True, *(False,) * (n - 1)))
-    one = build.const_like(1, program.outs[0])
-    with paused_gc():
-        outs = back.inline([*program.params, one])
-        closed = close(program.params, outs, back.effects)
-    return step("trace/vjp", lambda _: simplify_program(closed), program)
+
+    def derive(program: Program) -> Program:
+        n = len(program.outs)
+        back = vjp(program, wrt, (True, *(False,) * (n - 1)))
+        one = build.const_like(1, program.outs[0])
+        with paused_gc():
+            outs = back.inline([*program.params, one])
+            return simplify_program(close(program.params, outs, back.effects))
+
+    return step("trace/vjp", derive, program)
 
 
 @memo
@@ -48,11 +54,13 @@ def linearize_program(program: Program, wrt: tuple[int, ...], keep: int) -> tupl
 
     Tangents are given for the floating ones among the first `keep` outs.
     """
-    forward, linear = linearize(program, wrt)
-    outs = tuple([linear.outs[i] for i in _floating(program, keep)])
-    step("trace/linearize", lambda _: forward, program)
-    moved = Program(linear.params, outs)
-    return forward, step("trace/linear", lambda _: simplify_program(moved), program)
+    forward = step("trace/linearize", lambda p: linearize(p, wrt)[0], program)
+
+    def derive(program: Program) -> Program:
+        linear = linearize(program, wrt)[1]
+        return simplify_program(Program(linear.params, tuple([linear.outs[i] for i in _floating(program, keep)])))
+
+    return forward, step("trace/linear", derive, program)
 
 
 @memo

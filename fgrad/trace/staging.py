@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fgrad.config import config
 from fgrad.trace import tree
+from fgrad.trace.record import check_alive
 from fgrad.trace.ref import Ref, touched
 from fgrad.trace.stage import Stage, opened
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
@@ -111,14 +113,18 @@ def trace(
         with opened(stage):
             args, kwargs = tree.unflatten(in_tree, tracers)
             results, out_tree = lift_results(fun(*args, **kwargs), function_name(fun))
+        outs, weak = [r.node for r in results], [r.weak for r in results]
+        if "leaks" in config.check:
+            del tracers, args, kwargs, results
+            check_alive(stage.params, stage.what)
         seen = touched(stage)
         entries = [v.entry for _, v in seen if v.entry is not None]
         finals = [(i, v.now) for i, (_, v) in enumerate(seen) if v.is_written]
         return Traced(
             params,
-            [r.node for r in results],
+            outs,
             out_tree,
-            [r.weak for r in results],
+            weak,
             [r for r, _ in seen],
             entries,
             finals,

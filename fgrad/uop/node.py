@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.uop.dtype import DType
+from fgrad.uop.lines import lines
 from fgrad.uop.op import Op
 
 Src = tuple["UOp", ...]
@@ -184,6 +185,8 @@ def substitute(roots: Sequence[UOp], mapping: Mapping[UOp, UOp], since: int = -2
         src = u.src
         new = tuple([get(s, s) for s in src])
         done[u] = u if new == src else uop(u.op, new, u.arg)
+    if lines.recording:
+        lines.carry(done)
     return [get(r, r) for r in roots]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fgrad.uop import build as b
 from fgrad.uop.bounds import Bounds
 from fgrad.uop.dtype import DType
+from fgrad.uop.lines import lines
 from fgrad.uop.node import Src, UOp, const_value, paused_gc, toposort, uop
 from fgrad.uop.op import Op
 
@@ -85,6 +86,8 @@ class Rewriter:
                 src = u.src
                 new = tuple([done[s] for s in src])
                 done[u] = normal(u if new == src else uop(u.op, new, u.arg))
+        if lines.recording:
+            lines.carry(done)
         return [done[o] for o in outs]
 
 

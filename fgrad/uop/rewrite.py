@@ -37,7 +37,8 @@ def step(
     name      "room/pass" or just the pass: FGRAD_SHOW chooses by either word
     function  the user's function, for FGRAD_SHOW=pass:function; "" is the one in `work`
 
-    With neither setting this is `run(program)`. Raises SpecError naming the pass when its result breaks a rule of `spec`.
+    With neither setting this is `run(program)`. Raises SpecError naming the pass when its result
+    breaks a rule of `spec`.
     """
     if not (config.check or config.show):
         return run(program)
