@@ -13,6 +13,8 @@ from fgrad.hw.device import register_device
 
 MACHINES = {
     "cpu": ("fgrad.backends.cpu.device", "CpuDevice"),
+    "disk": ("fgrad.backends.disk.device", "DiskDevice"),
+    "npy": ("fgrad.backends.npy.device", "NpyDevice"),
     "null": ("fgrad.backends.null.device", "NullDevice"),
     "python": ("fgrad.backends.python.device", "PythonDevice"),
     "reference": ("fgrad.backends.reference_device", "ReferenceDevice"),

@@ -3,7 +3,8 @@
 One device, or several whose queues see each other's timelines: the target's queue waits for what
 the source has queued, copies, and the source waits at its end, so that both may hand their memory
 on. Nobody waits on the host. Any other pair of devices with host memory: the host waits for both
-and copies.
+and copies. A device whose memory the host cannot touch has `fetch` and `deliver`, which copy between
+an address of it and host memory; two such devices take turns at a piece of host memory.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 from fgrad.hw.command import Block, Copy, Role, Sym
-from fgrad.hw.libc import memmove
+from fgrad.hw.libc import ffi, memmove
 from fgrad.hw.plan import Call, Lane, plan
 from fgrad.hw.submit import Launch
 from fgrad.hw.timeline import Fence, HostTimeline
 
 _DONE = HostTimeline("host")  # of devices without one: their work is done when a call returns
+SLOT_BYTES = 1 << 20  # of a copy between two devices whose memory the host cannot touch
 INLINE_BYTES = 1 << 20  # a shorter copy, about 0.1 ms, is made at once if both devices are idle
 
 
@@ -28,6 +30,11 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
     timeline; it is done at once where the host made the copy. The ranges must not overlap.
     """
     machines = getattr(target, "machines", None)
+    if hasattr(source, "fetch") or hasattr(target, "deliver"):
+        source.sync()
+        if target is not source:
+            target.sync()
+        return _copy_by_pieces(target, target_address, source, source_address, nbytes)
     if machines is None or getattr(source, "machines", None) is not machines:
         source.sync()
         if target is not source:
@@ -45,6 +52,22 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
 def _is_idle(device: Any) -> bool:
     timeline = device.timeline
     return bool(timeline.completed() == timeline.issued())
+
+
+def _copy_by_pieces(target: Any, to: int, source: Any, of: int, nbytes: int, slot_bytes: int = SLOT_BYTES) -> Fence:
+    fetch, deliver = getattr(source, "fetch", None), getattr(target, "deliver", None)
+    if deliver is None:
+        fetch(of, to, nbytes)
+    elif fetch is None:
+        deliver(to, of, nbytes)
+    else:
+        slot = ffi.new("char[]", max(1, min(nbytes, slot_bytes)))
+        address = int(ffi.cast("intptr_t", slot))
+        for at in range(0, nbytes, slot_bytes):
+            length = min(slot_bytes, nbytes - at)
+            fetch(of + at, address, length)
+            deliver(to + at, address, length)
+    return Fence(getattr(target, "timeline", _DONE), 0)
 
 
 def _copy_now(target: Any, target_address: int, source_address: int, nbytes: int) -> Fence:

@@ -1,0 +1,1 @@
+"""Files as memory: opened, read and written by pieces; no program runs there."""

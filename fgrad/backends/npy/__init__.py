@@ -1,0 +1,1 @@
+"""NumPy arrays as buffers: lent to the other devices; no program runs there."""
