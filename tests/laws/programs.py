@@ -89,7 +89,10 @@ class _Maker:
         return y
 
     def index(self, n: int, shape: tuple[int, ...]) -> UOp:
-        """Indices into an axis of n elements, some out of bounds."""
+        """Indices into an axis of n elements, some out of bounds: from the pool, or constants."""
+        known = self.pick(lambda u: u.dtype in (dt.int32, dt.int64) and u.shape == shape)
+        if known is not None and self.number(0, 2):
+            return known
         flat = [self.number(-1, n) for _ in range(math.prod(shape))]
         idx = b.iota(len(flat))
         table = b.const(0, dt.int64, (len(flat),))
@@ -233,7 +236,11 @@ def _box(m: _Maker, shape: tuple[int, ...]) -> tuple[list[tuple[int | None, int,
         size = m.number(0 if n == 0 else 1, max(0, (n - 1) // step + 1 if n else 0))
         if m.number(0, 4) == 0:
             box.append((None, size, step))
-            starts.append(b.const(m.number(-1, n + 1), dt.int64))
+            known = m.pick(lambda u: u.dtype.is_int and u.shape == ())
+            if known is not None and m.number(0, 1):
+                starts.append(b.cast(known, dt.int64))
+            else:
+                starts.append(b.const(m.number(-1, n + 1), dt.int64))
         else:
             room = n - ((size - 1) * step + 1 if size else 0)
             box.append((m.number(0, room), size, step))
@@ -275,8 +282,12 @@ def _gather(m: _Maker) -> None:
     x = m.pick(lambda u: u.ndim > 0 and u.size > 0)
     if x is None:
         return
-    shape = m.choose([(), (1,), (2,), (2, 2)])
-    m.put(b.gather(x, m.index(x.shape[0], shape)), m.bits[x])
+    batch = m.number(0, min(1, x.ndim - 1))
+    shapes = [u.shape for u in m.nodes if u.dtype in (dt.int32, dt.int64) and u.size <= m.largest]
+    more = [(), (1,), (2,), (2, 2), *[s[batch:] for s in shapes if s[:batch] == x.shape[:batch]]]
+    out = b.gather(x, m.index(x.shape[batch], x.shape[:batch] + m.choose(more)), batch)
+    if out.size <= m.largest:
+        m.put(out, m.bits[x])
 
 
 def _update(m: _Maker) -> None:
@@ -295,9 +306,11 @@ def _update(m: _Maker) -> None:
         value = _shaped(source, want)
         m.put(b.update(old, value, mode=mode, box=box, starts=starts), bits + 1)
         return
-    idx = m.index(old.shape[0], (m.choose((1, 2, 3)),))
-    value = _shaped(source, (*idx.shape, *old.shape[1:]))
-    m.put(b.update(old, value, mode=mode, idx=idx), bits + 2)
+    batch = m.number(0, min(1, old.ndim - 1))
+    idx = m.index(old.shape[batch], (*old.shape[:batch], m.choose((1, 2, 3))))
+    value = _shaped(source, (*idx.shape, *old.shape[batch + 1 :]))
+    gate = m.pick(lambda u: u.dtype is dt.bool_ and u.shape == idx.shape)
+    m.put(b.update(old, value, mode=mode, idx=idx, gate=gate, batch=batch), bits + 2)
 
 
 def _shaped(x: UOp, shape: tuple[int, ...]) -> UOp:
