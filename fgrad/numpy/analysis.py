@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fgrad.numpy.common import binary, common, lift, need, public
+from fgrad.numpy.common import alias, binary, common, lift, need, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.maybe import Maybe, add_, mul_
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
@@ -224,7 +224,12 @@ def arctanh(x: ArrayLike) -> Array:
     return _smooth(Op.ATANH, x)
 
 
-asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
+asin = alias(arcsin, "asin")
+acos = alias(arccos, "acos")
+atan = alias(arctan, "atan")
+asinh = alias(arcsinh, "asinh")
+acosh = alias(arccosh, "acosh")
+atanh = alias(arctanh, "atanh")
 
 
 def _float_pair(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -239,7 +244,7 @@ def arctan2(x1: ArrayLike, x2: ArrayLike) -> Array:
     return _float_pair("arctan2", Op.ATAN2, x1, x2)
 
 
-atan2 = arctan2
+atan2 = alias(arctan2, "atan2")
 
 
 @binary
@@ -268,7 +273,8 @@ def rad2deg(x: ArrayLike) -> Array:
     return Tracer(build.mul(node, 180 / math.pi), weak)
 
 
-radians, degrees = deg2rad, rad2deg
+radians = alias(deg2rad, "radians")
+degrees = alias(rad2deg, "degrees")
 
 
 @public()
@@ -332,7 +338,7 @@ def conjugate(x: ArrayLike) -> Array:
     return Tracer(build.complex_(build.real(t.node), build.neg(build.imag(t.node))), t.weak)
 
 
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 @public(static=("deg",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fgrad.numpy.common import binary, common, lift, need, public, truth
+from fgrad.numpy.common import alias, binary, common, lift, need, public, truth
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -75,10 +75,12 @@ def invert(x: ArrayLike) -> Array:
     return Tracer(build.not_(t.node), t.weak)
 
 
-bitwise_not = bitwise_invert = invert
+bitwise_not = alias(invert, "bitwise_not")
+bitwise_invert = alias(invert, "bitwise_invert")
 
 
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def unsigned(dtype: DType) -> DType:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import update_wrapper, wraps
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -174,6 +175,16 @@ def binary(body: F) -> F:
     return cast(F, wrapper)
 
 
+def alias(function: F, name: str) -> F:
+    """The same function under another name that it tells as its own; both share what is compiled."""
+    inner: Any = function
+    twin = FunctionType(inner.__code__, inner.__globals__, name, inner.__defaults__, inner.__closure__)
+    twin.__kwdefaults__ = inner.__kwdefaults__
+    update_wrapper(twin, inner)
+    twin.__name__ = twin.__qualname__ = name
+    return cast(F, twin)
+
+
 def placed(make: F) -> F:
     """Give a function that makes arrays its `device=`: the result is moved there."""
 
@@ -260,7 +271,7 @@ def reduced(x: UOp, axes: Sequence[int], op: Op, keepdims: bool) -> UOp:
 
 
 __all__ += [
-    "DeviceArray", "Tracer", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
+    "DeviceArray", "Tracer", "alias", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
     "from_host", "highest", "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need",
     "no_out", "placed", "public", "reduced", "reshaped_to", "restore_axes", "shape_of", "size_of",
     "truth", "widened",

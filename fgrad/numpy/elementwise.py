@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from fgrad.numpy.common import binary, common, is_nan, lift, need, public
+from fgrad.numpy.common import alias, binary, common, is_nan, lift, need, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -64,7 +64,7 @@ def divide(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Tracer(build.div(x, y), weak)
 
 
-true_divide = divide
+true_divide = alias(divide, "true_divide")
 
 
 def _real_operands(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[UOp, UOp, bool]:
@@ -103,7 +103,7 @@ def mod(x1: ArrayLike, x2: ArrayLike) -> Array:
     return Tracer(build.mod(x, y), weak)
 
 
-remainder = mod
+remainder = alias(mod, "remainder")
 
 
 @binary
@@ -156,7 +156,7 @@ def abs(x: ArrayLike) -> Array:
     return Tracer(magnitude(t.node), t.weak)
 
 
-absolute = abs
+absolute = alias(abs, "absolute")
 
 
 @public()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fgrad.errors import note_user_line
-from fgrad.numpy.common import binary, common, lift, public
+from fgrad.numpy.common import alias, binary, common, lift, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -101,7 +101,7 @@ def _int_power(x: UOp, y: UOp) -> UOp:
     return build.where(build.lt(y, 0), reciprocal_, out)
 
 
-pow = power
+pow = alias(power, "pow")
 
 
 @binary

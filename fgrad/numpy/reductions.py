@@ -16,6 +16,7 @@ from fgrad.errors import note_user_line
 from fgrad.numpy.common import (
     Axis,
     DTypeLike,
+    alias,
     axes_of,
     axis_of,
     highest,
@@ -204,7 +205,8 @@ def min(
     return _extreme("min", a, axis, Op.MIN, keepdims, initial, where)
 
 
-amax, amin = max, min
+amax = alias(max, "amax")
+amin = alias(min, "amin")
 
 
 @public(static=("axis", "keepdims"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgrad.numpy.common import lift, need, no_out, public
+from fgrad.numpy.common import alias, lift, need, no_out, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -91,4 +91,4 @@ def builtin_abs(n: int) -> int:
     return n if n >= 0 else -n
 
 
-around = round
+around = alias(round, "around")

@@ -10,6 +10,7 @@ import numpy as np
 
 from fgrad.errors import ShapeError, note_user_line
 from fgrad.numpy.common import (
+    alias,
     axes_of,
     axis_of,
     lift,
@@ -82,7 +83,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
     return Tracer(build.permute(t.node, order), t.weak)
 
 
-permute_dims = transpose
+permute_dims = alias(transpose, "permute_dims")
 
 
 @public()

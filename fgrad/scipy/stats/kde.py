@@ -144,7 +144,7 @@ class gaussian_kde:  # noqa: N801  the name users know
         at, around = random.split(key)
         chosen = random.choice(at, self.n, shape=tuple(shape), p=self.weights)
         noise = random.multivariate_normal(
-            around, fnp.zeros(self.d, self.covariance.dtype), self.covariance, shape=tuple(shape), dtype=self.dataset.dtype
+            around, fnp.zeros(self.d, self.covariance.dtype), self.covariance, tuple(shape), self.dataset.dtype
         )
         return self.dataset[:, chosen] + fnp.moveaxis(noise, -1, 0)
 
