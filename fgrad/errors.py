@@ -36,6 +36,7 @@ A message says what was wrong with the caller's own names and values, and what t
 import os
 import sys
 from functools import lru_cache
+from types import FrameType
 from typing import TypeVar
 
 __all__ = [
@@ -406,6 +407,12 @@ _PLUMBING = frozenset({"fgrad", "optree", "contextlib", "functools"})
 _E = TypeVar("_E", bound=BaseException)
 
 
+def is_plumbing(frame: FrameType) -> bool:
+    """Whether a frame stands between the user and what they see: fgrad's own, or one that it uses."""
+    module: str = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] in _PLUMBING or frame.f_code.co_filename.startswith("<fgrad")
+
+
 def user_frame() -> str:
     """Return ``"file.py:line, in function"`` of the innermost frame outside the fgrad package.
 
@@ -416,8 +423,7 @@ def user_frame() -> str:
     frame = sys._getframe(1)
     while True:
         code = frame.f_code
-        module: str = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in _PLUMBING and not code.co_filename.startswith("<fgrad"):
+        if not is_plumbing(frame):
             return f"{_shorten(code.co_filename)}:{frame.f_lineno}, in {code.co_qualname}"
         if frame.f_back is None:
             return ""

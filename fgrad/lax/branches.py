@@ -16,6 +16,7 @@ from fgrad.lax.staging import (
 )
 from fgrad.trace import tree
 from fgrad.trace.apply import operand
+from fgrad.trace.frames import trimmed
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import Traced, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
@@ -29,6 +30,7 @@ from fgrad.uop.program import Cond, gets
 _NOTHING = object()
 
 
+@trimmed
 def cond(
     pred: ArrayLike,
     true_fun: Callable[..., Any],
@@ -65,6 +67,7 @@ def _truth(pred: ArrayLike) -> Tracer:
     return Tracer(build.cast(node if node.dtype is dt.bool_ else build.ne(node, 0), dt.int64))
 
 
+@trimmed
 def switch(
     index: ArrayLike,
     branches: Sequence[Callable[..., Any]],

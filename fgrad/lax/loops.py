@@ -23,6 +23,7 @@ from fgrad.lax.staging import (
 )  # fmt: skip
 from fgrad.trace import tree
 from fgrad.trace.apply import operand
+from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import Ref
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import Traced, function_name, trace
@@ -37,6 +38,7 @@ from fgrad.uop.program import Call, Program, Scan, While, close, gets
 
 
 # ---- scan
+@trimmed
 def scan(
     f: Callable[..., Any],
     init: Any,
@@ -246,6 +248,7 @@ def _kept(program: Program) -> Program:
 
 
 # ---- while
+@trimmed
 def while_loop(
     cond_fun: Callable[..., Any],
     body_fun: Callable[..., Any],
@@ -345,6 +348,7 @@ def _bounded_while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], i
 
 
 # ---- for
+@trimmed
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -416,6 +420,7 @@ def _plus_one(i: Any) -> Tracer:
 
 
 # ---- map
+@trimmed
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`f` of every element along the leading axis of `xs`, one after the other, results stacked.
 

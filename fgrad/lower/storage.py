@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fgrad.config import config
 from fgrad.lower.steps import Block, Home, Launch
 
 ALIGN = 64
@@ -24,7 +25,8 @@ def place(block: Block, donated: Mapping[int, int] | frozenset[int], *, exact: b
     the one slot that the output may share memory with (the carries of a loop); else any output
     may take any donated slot.
     """
-    _replace(block, donated, exact)
+    if config.planner:
+        _replace(block, donated, exact)
     _offsets(block)
 
 
@@ -88,7 +90,10 @@ def _replace(block: Block, donated: Mapping[int, int] | frozenset[int], exact: b
 
 
 def _offsets(block: Block) -> None:
-    """First fit among the memories that are alive at the same time."""
+    """First fit among the memories that are alive at the same time.
+
+    With FGRAD_PLANNER=0 all are, all the time.
+    """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for i, s in enumerate(block.steps):
@@ -97,6 +102,8 @@ def _offsets(block: Block) -> None:
             if block.memories[k].home is Home.TEMP:
                 first.setdefault(k, i)
                 last[k] = i
+    if not config.planner:
+        last = dict.fromkeys(last, len(block.steps))
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
     for m in sorted(first, key=lambda m: (first[m], -block.memories[m].bytes)):
         size = -(-block.memories[m].bytes // ALIGN) * ALIGN

@@ -39,6 +39,7 @@ from fgrad.run import dlpack
 from fgrad.run.array import DeviceArray
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim
 from fgrad.trace.tracer import Tracer, is_arraylike
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -55,7 +56,11 @@ def _operator(f: Binary, reflected: bool = False) -> Binary:
     def method(self: Array, other: Any) -> Any:
         if not is_arraylike(other):
             return NotImplemented
-        return f(other, self) if reflected else f(self, other)
+        try:
+            return f(other, self) if reflected else f(self, other)
+        except Exception as error:
+            trim(error)
+            raise
 
     return method
 

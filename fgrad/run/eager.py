@@ -19,6 +19,7 @@ from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
 from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
 from fgrad.trace import tree
+from fgrad.trace.frames import trim
 from fgrad.trace.stage import open_stages, stages
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,49 +80,53 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
 
         @wraps(body)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not open_stages:
-                try:
-                    key = tuple([a.sig if a.__class__ is DeviceArray else a.__class__ for a in args])
-                    if kwargs:
-                        key += tuple([(k, v.__class__, v) for k, v in kwargs.items()])
-                    return known[key](*args)
-                except FALL_THROUGH:
-                    pass
-            elif stages():
-                return body(*args, **kwargs)
-            kind = kind_of_call(names, static_names, args, kwargs) if not variadic else None
-            if kind is not None:
-                remembered = seen.get(kind)
-                if remembered is not None:
-                    given = {n: a for n, a in zip(names, args, strict=False) if n not in static_names}
-                    given |= {n: a for n, a in kwargs.items() if n not in static_names}
-                    return dispatcher.run(remembered, tree.leaves_of(((), given)))
-            bound = signature.bind(*args, **kwargs).arguments
-            fixed = []
-            dynamic = {}
-            for name, value in bound.items():
-                if name in static_names:
-                    fixed.append((name, value))
-                else:
-                    dynamic[name] = value
-            leaves, in_tree = tree.flatten(((), dynamic))
             try:
-                hash(statics := (body.__name__, tuple(fixed)))
-            except TypeError:
-                statics = (body.__name__, tuple([(n, freeze(v)) for n, v in fixed]))
-            leaves = dispatcher.concrete_leaves(leaves, in_tree)
-            entry = dispatcher.entry(leaves, in_tree, _Typed(statics), _NONE)
-            if (
-                not variadic
-                and len(leaves) == len(args)
-                and not any(fixed_at[: len(args)])
-                and set(kwargs) <= static_names
-            ):
-                by_leaf = sorted(range(len(args)), key=names.__getitem__)  # trees order dictionaries by key
-                shortcuts.learn(entry, args, kwargs, by_leaf)
-            if kind is not None and len(seen) < MAX_SHORTCUTS:
-                seen[kind] = entry
-            return dispatcher.run(entry, leaves)
+                if not open_stages:
+                    try:
+                        key = tuple([a.sig if a.__class__ is DeviceArray else a.__class__ for a in args])
+                        if kwargs:
+                            key += tuple([(k, v.__class__, v) for k, v in kwargs.items()])
+                        return known[key](*args)
+                    except FALL_THROUGH:
+                        pass
+                elif stages():
+                    return body(*args, **kwargs)
+                kind = kind_of_call(names, static_names, args, kwargs) if not variadic else None
+                if kind is not None:
+                    remembered = seen.get(kind)
+                    if remembered is not None:
+                        given = {n: a for n, a in zip(names, args, strict=False) if n not in static_names}
+                        given |= {n: a for n, a in kwargs.items() if n not in static_names}
+                        return dispatcher.run(remembered, tree.leaves_of(((), given)))
+                bound = signature.bind(*args, **kwargs).arguments
+                fixed = []
+                dynamic = {}
+                for name, value in bound.items():
+                    if name in static_names:
+                        fixed.append((name, value))
+                    else:
+                        dynamic[name] = value
+                leaves, in_tree = tree.flatten(((), dynamic))
+                try:
+                    hash(statics := (body.__name__, tuple(fixed)))
+                except TypeError:
+                    statics = (body.__name__, tuple([(n, freeze(v)) for n, v in fixed]))
+                leaves = dispatcher.concrete_leaves(leaves, in_tree)
+                entry = dispatcher.entry(leaves, in_tree, _Typed(statics), _NONE)
+                if (
+                    not variadic
+                    and len(leaves) == len(args)
+                    and not any(fixed_at[: len(args)])
+                    and set(kwargs) <= static_names
+                ):
+                    by_leaf = sorted(range(len(args)), key=names.__getitem__)  # trees order dictionaries by key
+                    shortcuts.learn(entry, args, kwargs, by_leaf)
+                if kind is not None and len(seen) < MAX_SHORTCUTS:
+                    seen[kind] = entry
+                return dispatcher.run(entry, leaves)
+            except Exception as error:
+                trim(error)
+                raise
 
         wrapper.dispatcher = dispatcher  # type: ignore[attr-defined]
         return cast(F, wrapper)

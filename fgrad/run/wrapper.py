@@ -18,9 +18,16 @@ from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Entry
 from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
 from fgrad.trace import tree
+from fgrad.trace.frames import trim
 from fgrad.trace.stage import open_stages
 
 MAX_SIGNATURES = 4
+_GENERAL = """    try:
+        return _general({})
+    except Exception as error:
+        _trim(error)
+        raise
+"""
 
 
 class _Unset:
@@ -88,7 +95,7 @@ class Wrapper:
         self.lock = threading.Lock()
         self.names: dict[str, Any] = {
             "_general": given if self.parameters and self.parameters[3] else general, "_Array": DeviceArray,
-            "_open": open_stages, "_errors": FALL_THROUGH, "_unset": _UNSET,
+            "_open": open_stages, "_errors": FALL_THROUGH, "_unset": _UNSET, "_trim": trim,
         }  # fmt: skip
         self.file = f"<fgrad jit {name}>"
         self.serial = 0
@@ -98,7 +105,7 @@ class Wrapper:
 
     def _build(self) -> Any:
         if self.parameters is None:
-            source = "def jitted(*args, **kwargs):\n    return _general(*args, **kwargs)\n"
+            source = f"def jitted(*args, **kwargs):\n{_GENERAL.format('*args, **kwargs')}"
         else:
             declared, passed, _, _ = self.parameters
             lines = [f"def jitted({declared}):"]
@@ -106,8 +113,7 @@ class Wrapper:
                 lines += ["    if not _open:", "        try:"]
                 lines += [f"            {line}" for branch in self.branches for line in branch.splitlines()]
                 lines += ["        except _errors:", "            pass"]
-            lines.append(f"    return _general({passed})")
-            source = "\n".join(lines) + "\n"
+            source = "\n".join(lines) + "\n" + _GENERAL.format(passed)
         scope = self.names
         exec(compile(source, self.file, "exec"), scope)
         return scope["jitted"]

@@ -9,6 +9,7 @@ from typing import Any
 from fgrad.errors import DtypeError
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves, operand
+from fgrad.trace.frames import trimmed
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer
 from fgrad.trace.transforms import ArgNums, _bind, _differentiable, _positions, _split_aux, linearize, vjp
@@ -70,6 +71,7 @@ def jacfwd(
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
     """
 
+    @trimmed
     @wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         target, sizes = _split_aux(fun, "jacfwd") if has_aux else (fun, [])
@@ -106,6 +108,7 @@ def jacrev(
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
     """
 
+    @trimmed
     @wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         target, _ = _split_aux(fun, "jacrev") if has_aux else (fun, [])

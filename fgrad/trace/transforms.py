@@ -16,6 +16,7 @@ from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, ShapeErr
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
 from fgrad.trace.derive import gradient_program, jvp_program, linearize_program, transpose_from
+from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer, aval_of, lift
@@ -125,6 +126,7 @@ def value_and_grad(
     if reduce_axes:
         raise NotImplementedError("reduce_axes is not supported; apply lax.psum to the gradient instead")
 
+    @trimmed
     @wraps(fun)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         at = _positions(argnums, args, "grad")
@@ -195,6 +197,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
+    @trimmed
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, g = both(*args, **kwargs)
@@ -240,6 +243,7 @@ def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what
     return out
 
 
+@trimmed
 def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """-> (fun(*primals), the derivative of fun there in direction `tangents`[, aux]).
 
@@ -280,9 +284,14 @@ class Linearized:
         self.__name__ = name
 
     def __call__(self, *args: Any) -> Any:
-        return self._call(*args)
+        try:
+            return self._call(*args)
+        except Exception as error:
+            trim(error)
+            raise
 
 
+@trimmed
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """-> (fun(*primals), f_jvp[, aux]): `f_jvp(*tangents)` is the derivative there, without running `fun` again."""
     target, sizes = _split_aux(fun, "linearize") if has_aux else (fun, [])
@@ -308,6 +317,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (out[0], linear_function, out[1]) if has_aux else (out, linear_function)
 
 
+@trimmed
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
     """-> (fun(*primals), f_vjp[, aux]): `f_vjp(cotangent)` is the tuple of cotangents of the primals.
 
@@ -360,6 +370,7 @@ def _loose_integers(leaves: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
     return [x if a.dtype.is_inexact else _zero_tangent(a) for x, a in zip(leaves, avals, strict=True)]
 
 
+@trimmed
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
     """The transpose of a linear function: `linear_transpose(fun, *primals)(cotangent)` is the tuple of cotangents.
 

@@ -10,6 +10,7 @@ from fgrad.errors import VmapAxisError
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, check_leaves, close_over, operand
 from fgrad.trace.batch import batch
+from fgrad.trace.frames import trimmed
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer
@@ -113,6 +114,7 @@ def vmap(
         in_axes = tuple(in_axes)
     name = function_name(fun)
 
+    @trimmed
     @wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
