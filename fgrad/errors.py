@@ -154,6 +154,8 @@ class OutOfBoundsError(FgradError, IndexError):
     Way out: correct the index, or choose what should happen with ``x.at[i].get(mode="clip")``.
     """
 
+    by_program = False  # whether a running program found it, under FGRAD_CHECK=oob
+
 
 class ConcretizationError(FgradError, TypeError):
     """A traced value was asked for a number that exists only when the program runs.
@@ -352,12 +354,12 @@ class OutOfMemoryError(DeviceError, MemoryError):
 class BadAccessError(DeviceError):
     """A kernel read or wrote memory outside its arguments.
 
-    Cause: a computed index out of bounds in a kernel of yours, or with
-    ``mode="promise_in_bounds"``; reported exactly (kernel, argument, index, limit, source line)
-    under ``FGRAD_CHECK=oob``, and as far as the device can tell otherwise.
+    Cause: generated code whose address is wrong, or memory of another library that has gone. (A
+    computed index out of bounds reads a fill value, or is an OutOfBoundsError under
+    ``FGRAD_CHECK=oob``.)
 
-    Way out: run once with ``FGRAD_CHECK=oob``, or with ``FGRAD_DEVICE=PYTHON``, which always
-    checks.
+    Way out: run once with ``FGRAD_DEVICE=PYTHON``, which checks every access and names kernel,
+    argument, index and limit; report it.
     """
 
 

@@ -19,6 +19,7 @@ from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.lax.shapes import full, full_like
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
+from fgrad.trace.index_check import within
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -95,9 +96,12 @@ def _windows(
     index_map: Axes,
     batching: tuple[Axes, Axes],
     mode: GatherScatterMode,
+    checked: bool = False,
 ) -> _Windows:
     """Positions of windows of `sizes` at `indices` [batch.., components]; axes in `hidden` are
     not in the window shape.
+
+    checked   report windows outside, where FGRAD_CHECK=oob asks for it
     """
     batch = indices.shape[:-1]
     window = [i for i in range(len(shape)) if i not in hidden]
@@ -109,6 +113,8 @@ def _windows(
         raw = build.slice_axis(indices, indices.ndim - 1, component, component + 1)
         start = build.cast(build.reshape(raw, batch), dt.int64)
         last = shape[axis] - sizes[axis]
+        if checked:
+            start = within(start, 0, last + 1, shape[axis])
         if mode is GatherScatterMode.CLIP:
             start = build.minimum(build.maximum(start, 0), last)
         elif mode is not GatherScatterMode.PROMISE_IN_BOUNDS:
@@ -198,6 +204,7 @@ def gather(
         d.start_index_map,
         (d.operand_batching_dims, d.start_indices_batching_dims),
         how,
+        mode is None or how is GatherScatterMode.PROMISE_IN_BOUNDS,
     )
     flat = build.reshape(x, (x.size,))
     out = build.gather(flat, where.position)
@@ -239,9 +246,11 @@ def _scatter(
                 f"{name}: updates of shape {value.shape} do not fit indices {indices.shape} and operand {x.shape}"
             )
         )
+    limits = GatherScatterMode.from_any(mode)
     where = _windows(
         x.shape, indices, sizes, hidden, d.scatter_dims_to_operand_dims,
-        (d.operand_batching_dims, d.scatter_indices_batching_dims), GatherScatterMode.from_any(mode),
+        (d.operand_batching_dims, d.scatter_indices_batching_dims), limits,
+        mode is None or limits is GatherScatterMode.PROMISE_IN_BOUNDS,
     )  # fmt: skip
     position = (
         where.position if where.inside is None else build.where(where.inside, where.position, build.const(-1, dt.int64))

@@ -42,10 +42,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _array(x: ArrayLike) -> Array:
-    return x if isinstance(x, Array) else from_host(np.asarray(x))
-
-
 def take(
     a: ArrayLike,
     indices: ArrayLike,
@@ -62,13 +58,14 @@ def take(
            IndexError
     """
     no_out(out, "take")
-    x = _array(a)
+    x = as_array(a)
     if mode == "raise":
         mode = None
     if axis is None:
         x = _flat(x)
         axis = 0
     i = axis_of(axis, x.ndim, "take")
+    indices = unwrapped(indices)
     idx = indices if isinstance(indices, Array) else np.asarray(indices)
     if idx.size == 0 and not isinstance(idx, Array):
         idx = idx.astype(np.int64)
@@ -115,7 +112,8 @@ def _take_along(
 ) -> Array:
     t = lift(arr)
     x, idx = _batched(t.node, lift(indices).node, axis, "take_along_axis")
-    i, inside = resolved(idx, x.shape[-1], "promise_in_bounds" if safe else mode, False)
+    mode = "promise_in_bounds" if safe else "fill" if mode is None and fill_value is not None else mode
+    i, inside = resolved(idx, x.shape[-1], mode, False)
     y = build.gather(x, i, x.ndim - 1) if x.shape[-1] else build.const(0, x.dtype, i.shape)
     if inside is not None:
         fill = (
@@ -143,7 +141,7 @@ def take_along_axis(
 
     mode   "fill", "clip", "wrap"; None: concrete indices out of bounds raise IndexError
     """
-    x, idx = _array(arr), _array(indices)
+    x, idx = as_array(arr), as_array(indices)
     if axis is None:
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "take_along_axis")
@@ -186,7 +184,7 @@ def put_along_axis(
     a new array.
     """
     _no_inplace(inplace, "put_along_axis")
-    x, idx = _array(arr), _array(indices)
+    x, idx = as_array(arr), as_array(indices)
     if axis is None:
         return reshape(_put_along(_flat(x), idx, values, 0, mode), x.shape)
     i = axis_of(axis, x.ndim, "put_along_axis")
@@ -200,9 +198,10 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     new array.
     """
     _no_inplace(inplace, "put")
-    x = _array(a)
+    x = as_array(a)
+    ind = unwrapped(ind)
     idx = np.asarray(ind).ravel() if not isinstance(ind, Array) else _flat(ind)
-    value = _array(v)
+    value = as_array(v)
     if value.ndim == 0 or value.size == idx.size:
         fitting: Any = value if value.ndim == 0 else _flat(value)
     else:
@@ -225,7 +224,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
     new array.
     """
     _no_inplace(inplace, "place")
-    x = _array(arr)
+    x = as_array(arr)
     where = np.flatnonzero(host(mask, "place", "use where, or x.at[mask].set(scalar)"))
     return put(x, where, vals) if where.size else x
 
@@ -250,7 +249,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     no_out(out, "choose")
     if isinstance(choices, Array | np.ndarray):
-        x = _array(choices)
+        x = as_array(choices)
         choices = [getitem(x, i) for i in range(x.shape[0])]
     if mode == "raise":
         data = host(a, "choose", 'use mode="clip" or "wrap"')
@@ -276,7 +275,7 @@ def compress(
     inside a stage.
     """
     no_out(out, "compress")
-    x = _array(a)
+    x = as_array(a)
     if axis is None:
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "compress")
@@ -296,7 +295,7 @@ def _cut_mask(condition: ArrayLike, n: int) -> Array:
 
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """The elements where the condition holds, laid out flat."""
-    return compress(_flat(_array(condition)), _flat(_array(arr)), size=size, fill_value=fill_value)
+    return compress(_flat(as_array(condition)), _flat(as_array(arr)), size=size, fill_value=fill_value)
 
 
 # ---- indices
@@ -377,7 +376,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array."""
-    x = _array(arr)
+    x = as_array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
         raise note_user_line(ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}"))
     return diag_indices(x.shape[0], x.ndim)
@@ -396,7 +395,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def _matrix_shape(arr: ArrayLike, name: str) -> tuple[int, int]:
-    x = _array(arr)
+    x = as_array(arr)
     if x.ndim != 2:
         raise note_user_line(ShapeError(f"{name} takes a matrix, got shape {x.shape}"))
     return x.shape[0], x.shape[1]

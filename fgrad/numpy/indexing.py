@@ -19,6 +19,7 @@ from fgrad.errors import DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import lift, public
 from fgrad.numpy.subscripts import Entry, Gap, Int, New, Positions, Slice, parse, slice_entry
 from fgrad.trace.arraylike import Array
+from fgrad.trace.index_check import within
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -49,6 +50,8 @@ def resolved(idx: UOp, n: int, mode: str | None, known: bool) -> tuple[UOp, UOp 
     i = build.cast(idx, dt.int64)
     if known:
         return i, None
+    if mode is None or mode == "promise_in_bounds":
+        i = within(i, -n, n, n)
     if mode == "wrap":
         return (build.mod(i, n) if n else build.const_like(-1, i)), None
     i = build.where(build.lt(i, 0), build.add(i, n), i)
@@ -280,7 +283,7 @@ def _get(
 ) -> Array:  # fmt: skip
     t = lift(x)
     fill = None if fill_value is None else lift(fill_value).node
-    plan = Plan(t.shape, entries, _given(a, b, c, more), mode)
+    plan = Plan(t.shape, entries, _given(a, b, c, more), mode if fill is None else mode or "fill")
     return Tracer(get_node(t.node, plan, fill), t.weak)
 
 

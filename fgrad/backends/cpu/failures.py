@@ -21,6 +21,8 @@ def explain(
         return CancelledError(f"{name} was cancelled before it finished")
     if error == Error.CALLBACK:
         cause = raised()
+        if isinstance(cause, OutOfBoundsError) and cause.by_program:
+            return cause
         problem = CallbackFailedError(f"a Python callback inside {name} raised {cause!r}")
         problem.__cause__ = cause
         return problem
