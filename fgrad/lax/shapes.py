@@ -339,7 +339,9 @@ def empty(shape: Any, dtype: Any) -> Array:
 
 
 def dtype(x: ArrayLike) -> Any:
-    """The NumPy dtype that `x` has as an array."""
+    """The NumPy dtype that `x` has as an array; a dtype, or the class of one, is it itself."""
+    if isinstance(x, type | np.dtype):
+        return to_dtype(x).np
     return lift(x).dtype
 
 

@@ -17,7 +17,7 @@ from fgrad.run.eager import public
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
-from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, lift, promoted, scalar_fits
+from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, lift, promoted, scalar_fits, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -201,11 +201,18 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, Tracer)
 
 
+def as_array(x: ArrayLike) -> Array:
+    """The array of anything array-like, made on the host if need be."""
+    x = unwrapped(x)
+    return x if isinstance(x, Array) else from_host(np.asarray(x))
+
+
 def host(x: Any, name: str, instead: str) -> Any:
     """The NumPy array of a concrete array-like.
 
     Raises ConcretizationError for a tracer without a value, telling what to use `instead`.
     """
+    x = unwrapped(x)
     if isinstance(x, Array):
         try:
             return x.concrete()
@@ -271,7 +278,7 @@ def reduced(x: UOp, axes: Sequence[int], op: Op, keepdims: bool) -> UOp:
 
 
 __all__ += [
-    "DeviceArray", "Tracer", "alias", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
+    "DeviceArray", "Tracer", "alias", "as_array", "axes_of", "axis_of", "binary", "broadcast", "common", "filled",
     "from_host", "highest", "host", "is_nan", "is_scalar", "is_traced", "lift", "lowest", "need",
     "no_out", "placed", "public", "reduced", "reshaped_to", "restore_axes", "shape_of", "size_of",
     "truth", "widened",

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.numpy.common import axes_of, axis_of, from_host
+from fgrad.numpy.common import as_array, axes_of, axis_of
 from fgrad.numpy.shapes import broadcast_shapes, expand_dims, moveaxis, reshape
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 from fgrad.trace.vmap import vmap
 
 __all__ = ["apply_along_axis", "apply_over_axes", "iterable", "vectorize"]
-
-
-def _array(x: ArrayLike) -> Array:
-    return x if isinstance(x, Array) else from_host(np.asarray(x))
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
@@ -29,7 +25,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     Array([[2, 1],
            [4, 3]], dtype=int64)
     """
-    x = _array(arr)
+    x = as_array(arr)
     i = axis_of(axis, x.ndim, "apply_along_axis")
     mapped: Callable[..., Any] = lambda v: func1d(v, *args, **kwargs)  # noqa: E731
     for _ in range(x.ndim - 1):
@@ -42,7 +38,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
     """func(a, axis) for one axis after the other; axes that it removes are put back with size 1."""
-    x = _array(a)
+    x = as_array(a)
     for i in axes_of(axes, x.ndim, "apply_over_axes"):
         y = func(x, i)
         if y.ndim == x.ndim - 1:
@@ -98,7 +94,7 @@ def vectorize(
             raise note_user_line(
                 ArgumentError(f"vectorize: {signature!r} has {len(core_in)} arguments, got {len(places)}")
             )
-        arrays = [_array(args[k]) for k in places]
+        arrays = [as_array(args[k]) for k in places]
         cores = [()] * len(arrays) if core_in is None else core_in
         sizes: dict[str, int] = {}
         for x, core in zip(arrays, cores, strict=True):

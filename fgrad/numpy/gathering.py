@@ -13,6 +13,7 @@ import numpy as np
 from fgrad.errors import ArgumentError, OutOfBoundsError, ShapeError, note_user_line
 from fgrad.numpy.at import AtIndex
 from fgrad.numpy.common import (
+    as_array,
     axis_of,
     broadcast,
     from_host,
@@ -28,7 +29,7 @@ from fgrad.numpy.indexing import getitem, read_fill, resolved
 from fgrad.numpy.searching import nonzero
 from fgrad.numpy.shapes import reshape
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp

@@ -22,7 +22,7 @@ from fgrad.numpy.common import (
 from fgrad.numpy.creation import array
 from fgrad.numpy.shapes import shape
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar
+from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -265,6 +265,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     """With `values` put in before some positions (of the original) along `axis`."""
     total = shape(arr)
     n = math.prod(total) if axis is None else total[axis_of(axis, len(total), "insert")]
+    obj = unwrapped(obj)
     single = not isinstance(obj, slice) and np.ndim(obj) == 0
     values = array(values) if isinstance(values, list | tuple) else values
     return _insert(arr, values, tuple(_positions(obj, n, "insert")), single, axis)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import (
+    as_array,
     broadcast,
     common,
     from_host,
@@ -21,7 +22,7 @@ from fgrad.numpy.dtypes import astype
 from fgrad.numpy.extremes import has_nan, less_complex
 from fgrad.numpy.running import prefix
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, promoted, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -171,7 +172,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
 
 def lift_any(x: ArrayLike) -> Array:
     """An array of anything array-like."""
-    return x if isinstance(x, Array) else from_host(np.asarray(x))
+    return as_array(x)
 
 
 # ---- positions of what is not zero
@@ -266,6 +267,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
 
     length   the size of the result, needed inside a stage; larger numbers are dropped
     """
+    x = unwrapped(x)
     t = x if isinstance(x, Array) else np.asarray(x)
     if t.ndim != 1 or np.dtype(t.dtype).kind not in "iub":
         raise note_user_line(ArgumentError(f"bincount takes a vector of integers, got {t.dtype} of shape {t.shape}"))

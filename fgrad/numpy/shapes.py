@@ -20,7 +20,7 @@ from fgrad.numpy.common import (
 )
 from fgrad.numpy.creation import array
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, unwrapped
 from fgrad.uop import build
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
 # ---- reading shapes
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """Sizes of the axes."""
+    a = unwrapped(a)
     return a.shape if isinstance(a, Array) else tuple(np.shape(a))
 
 

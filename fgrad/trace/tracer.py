@@ -79,6 +79,19 @@ def is_scalar(x: Any) -> bool:
     return isinstance(x, bool | int | float | complex | np.generic)
 
 
+PROTOCOLS = ("__fgrad_array__", "__jax_array__")
+
+
+def unwrapped(x: Any) -> Any:
+    """The array that an object stands for by `__fgrad_array__`; anything else as it is."""
+    if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex | list | tuple):
+        return x
+    for protocol in PROTOCOLS:
+        if hasattr(x, protocol) and not isinstance(x, type):
+            return getattr(x, protocol)()
+    return x
+
+
 def lift(x: ArrayLike) -> Tracer:
     """The tracer of anything array-like: arrays, NumPy arrays (copied now), scalars, objects with `__fgrad_array__`.
 
@@ -93,7 +106,7 @@ def lift(x: ArrayLike) -> Tracer:
         return Tracer(hooks.from_host(x).as_node())
     if is_scalar(x):
         return Tracer(*scalar_node(x))
-    for protocol in ("__fgrad_array__", "__jax_array__"):
+    for protocol in PROTOCOLS:
         if hasattr(x, protocol):
             return lift(getattr(x, protocol)())
     if hasattr(x, "__array__") and not isinstance(x, type):
@@ -180,4 +193,5 @@ __all__ = [
     "promoted",
     "scalar_fits",
     "scalar_node",
+    "unwrapped",
 ]
