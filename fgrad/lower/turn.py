@@ -83,7 +83,7 @@ def find_turned(
             continue
         along = [atoms[t] for t, c in coefficients.items() if c == 1 and t in atoms]
         leaf = below[0][0]
-        if along and (_is_view_of(u, leaf) or len(places[leaf]) == 1):
+        if along and (_read_once(ranges, u, roots, index, is_leaf) if _is_view_of(u, leaf) else len(places[leaf]) == 1):
             found[u] = along[0]
     if not found or len(set(found.values())) != 1:
         return None
@@ -92,6 +92,18 @@ def find_turned(
     if not tile_other or not tile_lanes:
         return None
     return Turned(tuple(found), other, tile_other, tile_lanes)
+
+
+def _read_once(
+    ranges: Ranges, u: UOp, roots: Sequence[UOp], index: Callable[[UOp], Index], is_leaf: Callable[[UOp], bool]
+) -> bool:
+    """Whether all that reads `u` does so at one index: what is kept has no other elements."""
+    places: set[Expr] = set()
+    for root in roots:
+        for leaf, address, _ in leaves(ranges, root, index(root), lambda x: x is u or is_leaf(x))[0]:
+            if leaf is u:
+                places.add(address)
+    return places == {ranges.address(index(u), u.shape)}
 
 
 def _is_view_of(u: UOp, leaf: UOp) -> bool:

@@ -56,3 +56,15 @@ def test_a_start_read_from_a_padded_array() -> None:
     program = program_of(f, (dt.float32, (30,)), (dt.int64, (3,)), (dt.int64, ()))
     for n in range(13):
         agree(program, [sample(RNG, dt.float32, (30,)), RNG.integers(-3, 33, 3), n])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_turned_operand_is_also_gathered_from(dtype: DType) -> None:
+    def f(x: UOp, i: UOp) -> list[UOp]:
+        t = b.permute(x, (0, 2, 1))
+        row = b.shrink(b.flip(t, (1,)), [(2, 1, 1), (0, 8, 1), (0, 16, 1)])
+        one = b.reshape(b.gather(t, i), (8, 16))
+        return [b.add(t, b.expand(one, [(0, 4)])), b.add(t, b.expand(b.reshape(row, (8, 16)), [(0, 4)]))]
+
+    program = program_of(f, (dtype, (4, 16, 8)), (dt.int64, (1,)))
+    agree(program, [sample(RNG, dtype, (4, 16, 8)), np.array([1])])
