@@ -18,6 +18,7 @@ MACHINES = {
     "null": ("fgrad.backends.null.device", "NullDevice"),
     "python": ("fgrad.backends.python.device", "PythonDevice"),
     "reference": ("fgrad.backends.reference_device", "ReferenceDevice"),
+    "sim": ("fgrad.backends.sim.device", "SimDevice"),
 }
 
 

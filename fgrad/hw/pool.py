@@ -81,7 +81,7 @@ class _CheckedList(list[int]):
         self._pool = weakref.ref(pool)
         self._size = size
         self._waiting: deque[tuple[int, int]] = deque()
-        self.reuses = config.pool
+        self.reuses = config.pool and pool.reuses
         self._poisons = config.poison
 
     def append(self, address: int, *, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -123,12 +123,14 @@ class _CheckedList(list[int]):
 class Pool:
     """Free lists by size class, and what is in use.
 
-    name   of the device
-    clock  how far its work is; None: work is finished when the call that started it returns
+    name    of the device
+    clock   how far its work is; None: work is finished when the call that started it returns
+    reuses  False: as with FGRAD_POOL=0
     """
 
-    def __init__(self, name: str, clock: Clock | None = None) -> None:
+    def __init__(self, name: str, clock: Clock | None = None, *, reuses: bool = True) -> None:
         self.name = name
+        self.reuses = reuses
         self.clock = clock
         self._lists: dict[int, list[int]] = {}
         self._lock = threading.Lock()
@@ -141,7 +143,7 @@ class Pool:
         size = class_bytes(nbytes)
         found = self._lists.get(size)
         if found is None:
-            checked = not config.pool or config.poison
+            checked = not (config.pool and self.reuses) or config.poison
             found = self._lists.setdefault(size, _CheckedList(self, size) if checked else [])
         return found
 
@@ -215,7 +217,7 @@ class Pool:
         """Return the free large blocks to the system, once no queued work uses them any more."""
         taken: list[tuple[int, int]] = []
         for size, blocks in tuple(self._lists.items()):
-            while size * 4 > SLAB_BYTES and config.pool:
+            while size * 4 > SLAB_BYTES and config.pool and self.reuses:
                 try:
                     taken.append((blocks.pop(), size))
                 except IndexError:

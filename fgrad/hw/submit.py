@@ -197,9 +197,12 @@ class Launch:
                 last = _Segment(len(self.steps), step.round, self)
                 self.steps.append(last)
             last.add(step, self)
-        for found in self.steps:
-            if isinstance(found, _Segment):
-                found.link(self)
+        for segment in self.segments():
+            segment.link(self)
+
+    def segments(self) -> list[_Segment]:
+        """What is submitted by one native call each, in order."""
+        return [step for step in self.steps if isinstance(step, _Segment)]
 
     def tick(self, sym: Sym) -> Sym:
         """The tick of a wait, counted from where its lane was before the segment that signals it.
