@@ -23,7 +23,7 @@ from fgrad.trace.staging import function_name, lift_results, trace
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
-from fgrad.uop.node import UOp, substitute, uop
+from fgrad.uop.node import UOp, open_param, substitute, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Call, closure, gets
 
@@ -76,11 +76,38 @@ class _Rule:
         out: tuple[Any, ...] = tree.unflatten(self.in_tree, [Tracer(n) for n in nodes[len(self.captured) :]])
         return out
 
-    def rebound(self, outs: Sequence[UOp], nodes: Sequence[UOp]) -> list[UOp]:
-        """`outs` with the nodes the user's function closed over replaced by what they are here."""
-        if not self.captured:
-            return list(outs)
-        return substitute(outs, dict(zip(self.captured, nodes, strict=False)))
+    def rebound(self, outs: Sequence[UOp], nodes: Sequence[UOp], meaning: dict[UOp, UOp]) -> list[UOp]:
+        """`outs` with what the user's function closed over, and what `_opened_for` opened, replaced by what
+        they are here.
+        """
+        mapping = {**dict(zip(self.captured, nodes, strict=False)), **meaning}
+        return substitute(outs, mapping) if mapping else list(outs)
+
+
+def _opened_for(what: str, nodes: Sequence[Maybe]) -> tuple[Stage, list[Any], dict[UOp, UOp]]:
+    """-> (stage of a user's rule, the nodes it is given, what the PARAMs among them mean).
+
+    Interpreters run on closed programs, and on PARAMs that belong to no stage. A loop inside the rule can only
+    capture PARAMs of an open stage, so the rule is given such ones in place of all but constants.
+    """
+    new: dict[UOp, UOp] = {}
+    out: list[Any] = []
+    for u in nodes:
+        if u is not None and not _is_constant(u):
+            u = new.setdefault(u, open_param(u.dtype, u.shape, "an operand"))
+        out.append(u)
+    meaning = {p: u for u, p in new.items()}
+    stage = Stage(what)
+    stage.params = list(new.values())
+    if all(u.born >= 0 for u in new):
+        stage.concrete = meaning
+    return stage, out, meaning
+
+
+def _is_constant(u: UOp) -> bool:
+    while len(u.src) == 1:
+        u = u.src[0]
+    return u.op is Op.CONST
 
 
 class _Custom:
@@ -172,9 +199,11 @@ class _JvpRule(_Rule):
         name = function_name(owner.fun)
         what = f"the jvp rule of {name}"
         n = len(self.captured)
-        with opened(Stage(f"the jvp rule of {name}")):
-            args = self.tracers(primals)
-            given = tree.unflatten(self.in_tree, [_zeros(d, p) for d, p in zip(tangents[n:], primals[n:], strict=True)])
+        stage, both, meaning = _opened_for(what, [*primals, *tangents])
+        inner, moves = both[: len(primals)], both[len(primals) :]
+        with opened(stage):
+            args = self.tracers(inner)
+            given = tree.unflatten(self.in_tree, [_zeros(d, p) for d, p in zip(moves[n:], primals[n:], strict=True)])
             fixed = [x for _, x in self.fixed]
             result = owner.rule(*fixed, args, given)
             if not (isinstance(result, tuple | list) and len(result) == 2):
@@ -192,7 +221,7 @@ class _JvpRule(_Rule):
                 for i, (x, o) in enumerate(zip(moved, outs, strict=True))
             ]
         there = [d for d in douts if d is not None]
-        fixed_up = self.rebound([*[o.node for o in outs], *there], primals)
+        fixed_up = self.rebound([*[o.node for o in outs], *there], primals, meaning)
         it = iter(fixed_up[len(outs) :])
         return fixed_up[: len(outs)], [None if d is None else next(it) for d in douts]
 
@@ -254,8 +283,9 @@ class _VjpRule(_Rule):
         assert isinstance(owner, custom_vjp) and owner.forward is not None
         name = function_name(owner.fun)
         what = f"the forward rule of {name}"
-        with opened(Stage(what)):
-            result = owner.forward(*self.full(self.tracers(primals)))
+        stage, inner, meaning = _opened_for(what, primals)
+        with opened(stage):
+            result = owner.forward(*self.full(self.tracers(inner)))
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise TypeError(f"{what} must return a pair (output, residuals), got {result!r}")
             outs, out_tree = lift_results(result[0], what)
@@ -267,7 +297,7 @@ class _VjpRule(_Rule):
         nodes = [r.node for r in residuals]
         self.residual_trees[_avals(nodes)] = res_tree
         self.out_avals[_avals(nodes)] = [o.aval for o in outs]
-        fixed_up = self.rebound([*[o.node for o in outs], *nodes], primals)
+        fixed_up = self.rebound([*[o.node for o in outs], *nodes], primals, meaning)
         return fixed_up[: len(outs)], fixed_up[len(outs) :]
 
     def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
@@ -276,10 +306,12 @@ class _VjpRule(_Rule):
         name = function_name(owner.fun)
         what = f"the backward rule of {name}"
         res_tree = self.residual_trees[_avals(residuals)]
-        with opened(Stage(what)):
-            res = tree.unflatten(res_tree, [Tracer(r) for r in residuals])
+        stage, inner, meaning = _opened_for(what, [*residuals, *cts])
+        there, given = inner[: len(residuals)], inner[len(residuals) :]
+        with opened(stage):
+            res = tree.unflatten(res_tree, [Tracer(r) for r in there])
             ct = tree.unflatten(
-                self.out_tree, [_zeros(c, o) for c, o in zip(cts, self.out_avals[_avals(residuals)], strict=True)]
+                self.out_tree, [_zeros(c, o) for c, o in zip(given, self.out_avals[_avals(residuals)], strict=True)]
             )
             got = owner.backward(*[x for _, x in self.fixed], res, ct)
             if not isinstance(got, tuple | list):
@@ -302,7 +334,8 @@ class _VjpRule(_Rule):
                         f"{what} must return cotangent {i} with the structure of its argument, {spec}, got {g_spec}"
                     )
                 out.extend([None if _is_nothing(x) else lift(x).node for x in leaves])
-            return out
+        it = iter(substitute([x for x in out if x is not None], meaning))
+        return [None if x is None else next(it) for x in out]
 
 
 def _avals(nodes: Sequence[UOp]) -> Any:
