@@ -88,8 +88,11 @@ class Processor:
 
     def clock_of(self, tick: int) -> Clock:
         """What was known when `tick` finished; the completion word tells it to whoever reads it."""
-        found = [t for t in tuple(self._done) if t <= tick]
-        return self._done[max(found)] if found else {}
+        done = dict(self._done)
+        found = [t for t in done if t <= tick]
+        if found:
+            return done[max(found)]
+        return done[min(done)] if done else {}  # so old that it is forgotten
 
     def reset(self) -> None:
         """Drop everything that is queued; it counts as completed."""
@@ -210,7 +213,8 @@ class Processor:
         if seen < value or self._wait_number in machine.faults.stuck_waits:
             return False
         if other is not None:
-            join(machine.races.clock(self.name), other.clock_of(seen))
+            # what was waited for, not what has happened to be done by now: so no race is missed
+            join(machine.races.clock(self.name), other.clock_of(value))
         return True
 
     def _complete(self, tick: int) -> None:
