@@ -33,6 +33,7 @@ import numpy as np  # noqa: E402
 import fgrad  # noqa: E402
 import fgrad.numpy as fnp  # noqa: E402
 from fgrad.config import VARIABLES, config  # noqa: E402
+from fgrad.lower import pipeline  # noqa: E402
 from fgrad.uop import rewrite  # noqa: E402
 
 ROOMS = ("uop", "trace", "lower", "hw", "backends", "run")
@@ -67,12 +68,12 @@ def settings_table() -> str:
 
 WORDS = (
     ("check", "spec", "verifies programs after each pass"),
-    ("check", "order", "checks the order of reads and writes once more"),
-    ("check", "nan", "raises at a result that is not a number"),
-    ("check", "oob", "raises at an index out of bounds, in compiled code too"),
-    ("check", "leaks", "finds tracers that are kept too long, before they are used"),
+    ("check", "order", "checks that no memory is overwritten before its last reader"),
+    ("check", "nan", "raises at a result that is not a number, and names the operation and your line"),
+    ("check", "oob", "raises at a computed index out of bounds, in compiled code too"),
+    ("check", "leaks", "raises when a tracer is kept although its function has ended"),
     ("show", "recompiles", "logs why a function is compiled again"),
-    ("show", "kernels", "prints the kernels of each program"),
+    ("show", "kernels", "prints a table of each program's kernels and their times, after 1, 10, 100, .. calls"),
     ("show", "commands", "prints the commands of each program"),
     ("show", "simplify", "prints programs after this pass (and so for the other passes)"),
 )
@@ -86,18 +87,21 @@ def has_effect(setting: str, word: str) -> bool:
     number = float(len(word)) + len(setting) / 8  # so that no program is an old one
     probe = fgrad.jit(lambda x: fnp.log(x) * number)
     pick = fgrad.jit(lambda x, i: x[i] * number)
+    kept: list[Any] = []
     verified: list[Any] = []
-    verify = rewrite.verify
-    rewrite.verify = lambda *args: verified.append(args)  # type: ignore[assignment]
+    verify, check_block = rewrite.verify, pipeline.check_block
+    rewrite.verify = lambda *args: verified.append("spec")  # type: ignore[assignment]
+    pipeline.check_block = lambda *args: verified.append("order")
     try:
         with config.override(**{setting: word}), contextlib.redirect_stderr(seen):
             fgrad.block_until_ready([probe(-1.0), probe(-fnp.ones(3)), pick(fnp.ones(3), 5)])
+            fgrad.jit(lambda x: kept.append(x) or x * number)(1.0)
     except fgrad.errors.FgradError:
         return True
     finally:
-        rewrite.verify = verify
+        rewrite.verify, pipeline.check_block = verify, check_block
         logging.getLogger("fgrad").removeHandler(handler)
-    return bool(seen.getvalue()) or (word == "spec" and bool(verified))
+    return bool(seen.getvalue()) or word in verified
 
 
 def words_table() -> str:

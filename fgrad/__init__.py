@@ -63,6 +63,7 @@ if _TYPE_CHECKING:
     from fgrad import lax as lax
     from fgrad import nn as nn
     from fgrad import optim as optim
+    from fgrad import profiler as profiler
     from fgrad import random as random
     from fgrad import scipy as scipy
     from fgrad import test_util as test_util
@@ -82,6 +83,7 @@ _MODULES = frozenset(
         "lax",
         "nn",
         "optim",
+        "profiler",
         "random",
         "scipy",
         "test_util",
@@ -145,6 +147,7 @@ __all__ = [
     "nn",
     "numpy",
     "optim",
+    "profiler",
     "pure_callback",
     "random",
     "remat",

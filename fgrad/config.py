@@ -181,8 +181,20 @@ VARIABLES: tuple[Variable, ...] = (
         "short or full",
         "full: keep the frames inside fgrad in the tracebacks of errors.",
     ),
-    Variable("pool", _flag, "1", "switch", "0: return freed memory at once, and never reuse it."),
-    Variable("poison", _flag, "0", "switch", "Fill freed memory with a pattern."),
+    Variable(
+        "pool",
+        _flag,
+        "1",
+        "switch",
+        "0: return freed memory at once, and never reuse it. To be set before fgrad starts.",
+    ),
+    Variable(
+        "poison",
+        _flag,
+        "0",
+        "switch",
+        "Fill freed memory with a pattern. To be set before fgrad starts.",
+    ),
     Variable(
         "planner", _flag, "1", "switch", "0: give each intermediate of a program its own memory."
     ),

@@ -27,6 +27,7 @@ class Runtime(IntEnum):
 
     PFOR = 2  # void(ptr runtime, ptr fn, ptr frame, i64 n): fn(ptr frame, i64 task, i64 worker) for each task
     HOST = 3  # i64(i64 handle, i64 index, ptr arguments); not 0: leave
+    CLOCK = 6  # i64(ptr runtime): nanoseconds
 
 
 CTL_CANCEL = 0  # byte offsets in the control block

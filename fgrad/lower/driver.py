@@ -19,6 +19,7 @@ from fgrad.uop.dtype import DType
 
 ZERO_BASE = -1  # a word that is a number, not an address
 FEW_WORDS = 4  # are stored one by one; more are copied from a constant table
+MARK_WORDS = 4  # of each measured place: first start, last end, sum of times (ns), runs
 TABLE_BASE = -2  # an address inside the table itself: an inlined scalar
 
 
@@ -39,7 +40,12 @@ class Place:
 class Driver:
     """Writes the entry of one program."""
 
-    def __init__(self, functions: dict[int, str], params: int, inline: frozenset[int]) -> None:
+    def __init__(
+        self, functions: dict[int, str], params: int, inline: frozenset[int], timed: bool = False
+    ) -> None:
+        self.timed = timed  # whether every call of a kernel is measured, into the end of the arena
+        self.sites: list[Kernel] = []  # the kernels at the places that call them, by number
+        self.marks = 0  # where in the arena the measurements are
         self.functions = functions  # id of a kernel -> name of its function
         self.params = params
         self.inline = inline
@@ -132,10 +138,16 @@ class Driver:
             self.bind(first + FRAME_HEAD + i, p)
         name = self.functions[id(kernel)]
         f = self.word_pointer(first)
+        start = self.value("call i64 %clock(ptr %rt)") if self.timed else ""
         if kernel.tasks == 1:
             self.do(f"call void @{name}(ptr {f}, i64 0, i64 0)")
         else:
             self.do(f"call void %pfor(ptr %rt, ptr @{name}, ptr {f}, i64 {kernel.tasks})")
+        if self.timed:
+            end = self.value("call i64 %clock(ptr %rt)")
+            mark = self.value(f"getelementptr i64, ptr %marks, i64 {MARK_WORDS * len(self.sites)}")
+            self.do(f"call void @note_time(ptr {mark}, i64 {start}, i64 {end})")
+            self.sites.append(kernel)
 
     def _host(self, s: HostStep, places: dict[int, Place]) -> None:
         first = self.frame(len(s.reads) + len(s.writes))
@@ -346,9 +358,10 @@ class Driver:
         self.run(block, 0, slots, outs)
         frames = -(-block.bytes // ALIGN) * ALIGN
         fixed = [(w, b, scratch_bytes if (b, o) == (ZERO_BASE, -1) else o) for w, b, o in self.fixed]
+        self.marks = frames + 8 * self.words
         head = self._head(frames, fixed)
         text = [*head, *self.lines, "  br label %leave", "leave:", "  ret void", "}"]
-        return text, frames + 8 * self.words
+        return text, self.marks + 8 * MARK_WORDS * len(self.sites)
 
     def _head(self, frames: int, fixed: list[tuple[int, int, int]]) -> list[str]:
         out = []
@@ -367,8 +380,10 @@ class Driver:
             f"  %rt_at = getelementptr i64, ptr %t, i64 {int(Table.RUNTIME)}",
             "  %rt = load ptr, ptr %rt_at, align 8",
         ]
+        if self.sites:
+            out.append(f"  %marks = getelementptr i8, ptr %arena, i64 {self.marks}")
         body = "\n".join(self.lines)
-        for name, slot in (("pfor", Runtime.PFOR), ("host", Runtime.HOST)):
+        for name, slot in (("pfor", Runtime.PFOR), ("host", Runtime.HOST), ("clock", Runtime.CLOCK)):
             if f"%{name}(" in body:
                 out.append(f"  %{name}_at = getelementptr i64, ptr %rt, i64 {int(slot)}")
                 out.append(f"  %{name} = load ptr, ptr %{name}_at, align 8")
@@ -414,6 +429,26 @@ fill:
   %fn = add nuw i64 %fi, 3
   %fc = icmp ult i64 %fn, {n}
   br i1 %fc, label %fill, label %start"""
+
+NOTE_TIME = """define internal void @note_time(ptr %m, i64 %start, i64 %end) #0 {
+entry:
+  %first = load i64, ptr %m, align 8
+  %fresh = icmp eq i64 %first, 0
+  %begin = select i1 %fresh, i64 %start, i64 %first
+  store i64 %begin, ptr %m, align 8
+  %m1 = getelementptr i64, ptr %m, i64 1
+  store i64 %end, ptr %m1, align 8
+  %m2 = getelementptr i64, ptr %m, i64 2
+  %sum = load i64, ptr %m2, align 8
+  %took = sub i64 %end, %start
+  %total = add i64 %sum, %took
+  store i64 %total, ptr %m2, align 8
+  %m3 = getelementptr i64, ptr %m, i64 3
+  %runs = load i64, ptr %m3, align 8
+  %more = add i64 %runs, 1
+  store i64 %more, ptr %m3, align 8
+  ret void
+}"""
 
 COPY_BYTES = """define internal void @copy_bytes(ptr %to, ptr %from, i64 %n) #0 {
 entry:

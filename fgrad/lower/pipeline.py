@@ -15,7 +15,7 @@ from fgrad.lower.block import Context, build_block
 from fgrad.lower.complex import real_program
 from fgrad.lower.contract import micro_of
 from fgrad.lower.contract_emit import CALLS_CONTRACT
-from fgrad.lower.driver import COPY_BYTES, Driver
+from fgrad.lower.driver import COPY_BYTES, NOTE_TIME, Driver
 from fgrad.lower.generate import CALLS, Writer
 from fgrad.lower.hazards import check_block
 from fgrad.lower.kernel import Kernel
@@ -50,6 +50,8 @@ class Lowered:
     arguments'
     aliases       output -> parameter slot in whose memory it is left (donated ones only)
     unbounded     whether it may run for any length of time (WHILE)
+    sites         under FGRAD_SHOW=kernels: the kernels at the places that are measured, and
+    marks         where in the arena (bytes) what is measured of each begins, see `driver`
     micro         modules of micro-kernels that the runtime table must hold
     """
 
@@ -68,6 +70,8 @@ class Lowered:
     micro: tuple[Micro, ...]
     block: Block
     distinct: int = 0
+    sites: tuple[Kernel, ...] = ()
+    marks: int = 0
 
     def as_text(self) -> str:
         """The kernels, readable."""
@@ -99,12 +103,15 @@ def lower(
     _collect(block.steps, 1.0, kernels)
     texts, names, declarations = _functions([k for k, _ in kernels], limits)
     scratch = max([k.scratch_offsets[1] for k, _ in kernels], default=0)
-    driver = Driver(names, len(program.params), inline)
+    timed = bool(config.show) and is_shown("hw/kernels", name)
+    driver = Driver(names, len(program.params), inline, timed)
     entry, arena = driver.entry(block, scratch)
     declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
     parts = [f"; {name}", *sorted(declarations), *texts]
     if driver.copies:
         parts.append(COPY_BYTES)
+    if timed:
+        parts.append(NOTE_TIME)
     parts += ["\n".join(entry), "!0 = !{i32 1}", "attributes #0 = { nounwind }"]
     work = sum([k.work_ns * times + STEP_NS for k, times in kernels])
     lowered = Lowered(
@@ -113,7 +120,7 @@ def lower(
         int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
         tuple([h for h, _ in context.hosts]), tuple([a for _, a in context.hosts]),
         dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
-        len(set(names.values())),
+        len(set(names.values())), tuple(driver.sites), driver.marks,
     )  # fmt: skip
     if config.show and is_shown("lower/kernel", name):
         print(f"== lower/kernel of {name}: {len(kernels)} kernels\n{lowered.as_text()}", file=sys.stderr)

@@ -314,6 +314,7 @@ class Dispatcher:
             elif not isinstance(x, Ref):
                 words.append(scalar_word(x, entry.word_dtypes[len(words)]))
                 sources.append(None)
+        first_ref = len(sources)
         refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
         for i, ref in enumerate(refs):
             sources.append(ref.take() if i in traced.finals else ref.get())
@@ -330,13 +331,23 @@ class Dispatcher:
         ]
         words.extend([o.addr for o in outs])
         given = {number: x for number, x in enumerate(sources) if number in entry.given}
+        versions = [(x, x.sig, x.addr) for x in [sources[first_ref + i] for i in traced.finals]]
         returns = [(x.sig.put, x.addr) for number, x in given.items() if number not in taken]
         for x in given.values():
             donate(x, self.name)
         for i in entry.donated:
             if not leaves[i].is_deleted():  # a view of it is held elsewhere: a copy was donated, the memory stays
                 leaves[i].sig = Gone(self.name, leaves[i].sig.put)
-        entry.executable.call(words)
+        try:
+            entry.executable.call(words)
+        except BaseException:
+            # a Ref outlives a call that fails: it keeps its version, or where that was overwritten, what is there now
+            for i, (old, sig, address) in zip(traced.finals, versions, strict=True):
+                if first_ref + i in taken:
+                    refs[i].put(next(outs[k] for k, number in aliases.items() if number == first_ref + i))
+                else:
+                    old.sig, old.addr = sig, address
+            raise
         for put, address in returns:  # only now: until the call is queued, nobody else may get these buffers
             put(address)
         n = len(entry.out_sigs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from fgrad.backends.cpu import workers
@@ -19,7 +20,10 @@ from fgrad.hw.command import Exec, Role, Sym, listing
 from fgrad.hw.flight import Flight
 from fgrad.hw.libc import as_function, ffi, words
 from fgrad.hw.link import Linked, link
+from fgrad.hw.meter import Meter, Part, Reading
 from fgrad.hw.pool import Lease
+from fgrad.lower.driver import MARK_WORDS
+from fgrad.lower.kernel import Kernel, Loop
 from fgrad.lower.pipeline import Lowered
 from fgrad.uop.rewrite import is_shown
 
@@ -33,7 +37,7 @@ UPGRADE_LEVEL = 2
 class Table:
     """The words of one call in flight: its control block, scratch and arena are its own."""
 
-    __slots__ = ("buffer", "address", "control", "handle", "instance", "_lease", "_close")
+    __slots__ = ("buffer", "address", "control", "handle", "instance", "arena", "_lease", "_close")
 
     def __init__(self, executable: CpuExecutable) -> None:
         self._close: Any = None
@@ -44,6 +48,7 @@ class Table:
         self._lease = lease = Lease(executable.device.pool)
         base = lease.take(len(linked.data))
         scratch, arena = lease.take(scratch_bytes), lease.take(lowered.arena_bytes)
+        self.arena = arena
         self.handle = open_handle(executable.host_calls, base)
         if self.handle:
             self._close = close_handle
@@ -104,8 +109,9 @@ class CpuExecutable:
         self.queued = lowered.unbounded or lowered.work > QUEUED_WORK_NS
         # how long the program may take without counting as hung: nobody knows of a callback
         self.work_ms = float("inf") if lowered.hosts else lowered.work / 1e6
-        self.can_report = bool(lowered.hosts) or "oob" in config.check
-        self.short = not self.queued and not self.can_report
+        self.can_report = bool(lowered.hosts)
+        self.meter = Meter(name, [_part(k) for k in lowered.sites]) if lowered.sites else None
+        self.short = not self.queued and not self.can_report and self.meter is None
         arguments = (
             *[Sym(Role.INPUT, i) for i in range(params)],
             *[Sym(Role.OUTPUT, i) for i in range(outs)],
@@ -113,7 +119,8 @@ class CpuExecutable:
         self.command = Exec(name, arguments)
         self.linked: Linked = link(encode_table(name, arguments, own=True))
         provide_micro(lowered.micro, device.limits)
-        level = {"0": 0, "2": 2}.get(str(config.opt), 0)
+        # what is measured is the code that stays
+        level = {"0": 0, "2": 2}.get(config.opt, UPGRADE_LEVEL if self.meter else 0)
         self.code: Code = load_code(lowered.ir, ["entry"], level)
         self.address = self.code.addresses["entry"]
         self.native: Any = as_function(self.address, "void(*)(intptr_t)")
@@ -123,7 +130,7 @@ class CpuExecutable:
         device.note(self)
         if is_shown("hw/commands", name):
             print(f"== hw/commands of {name}\n{self.text('commands')}", file=sys.stderr)
-        if self.code.level < UPGRADE_LEVEL and str(config.opt) == "auto":
+        if self.code.level < UPGRADE_LEVEL and config.opt == "auto":
             upgrade(self.code, self._swap)
 
     def _swap(self, addresses: dict[str, int]) -> None:
@@ -155,6 +162,9 @@ class CpuExecutable:
         entry = self._table()
         table = entry[2]
         table.instance.fill_words(FIRST_ARGUMENT, argument_words)
+        if self.meter is not None:
+            self._measure(self.meter, entry)
+            return
         if self.queued or not device.queue.is_idle():
             device.enqueue(self, entry)
             return
@@ -166,6 +176,29 @@ class CpuExecutable:
         self._home.append(entry)
         if error is not None:
             raise error
+
+    def _measure(self, meter: Meter, entry: Entry) -> None:
+        """Run in the caller's thread, behind all that is queued, and note how long each kernel took."""
+        device, table = self.device, entry[2]
+        device.sync()
+        count = MARK_WORDS * len(meter.parts)
+        marks = words(table.arena + self.lowered.marks)
+        for i in range(count):
+            marks[i] = 0
+        start = time.monotonic_ns()
+        self.native(entry[1])
+        end = time.monotonic_ns()
+        rows = [[int(marks[i + k]) for k in range(MARK_WORDS)] for i in range(0, count, MARK_WORDS)]
+        readings = [Reading(*row) for row in rows]
+        if device.profile is not None:
+            device.profile.note(self.name, start, end, meter.parts, readings)
+        error = table.take_error(self.name) if table.control[Ctl.ERROR // 4] else None
+        self._home.append(entry)
+        if error is not None:
+            raise error
+        text = meter.add(end - start, readings)
+        if text:
+            print(text, file=sys.stderr)
 
     def flight(self, entry: Entry) -> Flight:
         """The flight of a filled table."""
@@ -198,3 +231,9 @@ class CpuExecutable:
                 kernels = [f"       {kernel.name}" for kernel in self.lowered.kernels]
                 return "\n".join([listing([self.command]), *kernels])
         raise ValueError(f"there is no stage {stage!r} on the CPU; choose kernels, llvm, asm or commands")
+
+
+def _part(kernel: Kernel) -> Part:
+    """What the table of kernels says of one."""
+    sizes = {s.range: s.size for s in kernel.walk() if isinstance(s, Loop)}
+    return Part(kernel.name, tuple(sizes.values()), kernel.flops, kernel.bytes)
