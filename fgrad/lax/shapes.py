@@ -277,6 +277,7 @@ def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
     """Consecutive parts of these sizes along `axis`."""
     t = lift(operand)
     at = axis_of(axis, t.ndim, "split")
+    sizes = [int(n) for n in sizes]
     if sum(sizes) != t.shape[at]:
         raise note_user_line(ShapeError(f"split sizes {tuple(sizes)} do not add up to {t.shape[at]}"))
     out: list[Array] = []

@@ -95,9 +95,8 @@ def frexp(x: ArrayLike) -> tuple[Array, Array]:
         ),
     )
     n = build.where(special, build.zeros_like(n), n)
-    exponent_mask = ((2 * lay.bias + 1) << lay.mantissa) ^ ((1 << word.dtype.bits) - 1)
-    half = build.or_(build.and_(word, exponent_mask), (lay.bias - 1) << lay.mantissa)
-    m = build.where(special, node, build.bitcast(half, node.dtype))
+    # exact, and unlike a change of bits it has a derivative: 2**-n
+    m = build.where(special, node, _scale(node, build.neg(build.cast(n, dt.int64))))
     return Tracer(build.cast(m, dtype), weak), Tracer(n)
 
 
@@ -125,7 +124,12 @@ def spacing(x: ArrayLike) -> Array:
     """The distance from x to the next float away from zero, with the sign of x."""
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(not dtype.is_complex, "spacing", "it takes real numbers")
-    far = uop(Op.COPYSIGN, (build.const_like(math.inf, node), node))
-    gap = build.sub(_next(node, far), node)
-    infinite = build.eq(build.abs_(node), math.inf)
-    return Tracer(build.where(infinite, build.const_like(np.nan, node), gap), weak)
+    # by its bits, so that its derivative is 0: the power of two of x's exponent, as many places down
+    lay = _Layout(node.dtype)
+    word = build.bitcast(node, unsigned(node.dtype))
+    power = build.bitcast(build.and_(word, (2 * lay.bias + 1) << lay.mantissa), node.dtype)
+    least = build.bitcast(build.const(1, word.dtype, word.shape), node.dtype)
+    gap = build.maximum(build.mul(power, 2.0**-lay.mantissa), least)
+    finite = build.lt(build.abs_(node), math.inf)
+    signed_gap = uop(Op.COPYSIGN, (gap, node))
+    return Tracer(build.where(finite, signed_gap, build.const_like(math.nan, node)), weak)

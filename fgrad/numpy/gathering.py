@@ -25,6 +25,7 @@ from fgrad.numpy.common import (
     shape_of,
     size_of,
 )
+from fgrad.numpy.extremes import maximum
 from fgrad.numpy.indexing import getitem, read_fill, resolved
 from fgrad.numpy.searching import nonzero
 from fgrad.numpy.shapes import reshape
@@ -55,8 +56,8 @@ def take(
 ) -> Array:
     """The elements at `indices` along `axis` (None: of the array laid out flat).
 
-    mode   "fill", "clip", "wrap" as in x.at[..].get; None: concrete indices out of bounds raise
-           IndexError
+    mode   "fill", "wrap" as in x.at[..].get; "clip": to 0 .. n - 1, negative ones to 0; None: concrete
+           indices out of bounds raise IndexError
     """
     no_out(out, "take")
     x = as_array(a)
@@ -70,6 +71,8 @@ def take(
     idx = indices if isinstance(indices, Array) else np.asarray(indices)
     if idx.size == 0 and not isinstance(idx, Array):
         idx = idx.astype(np.int64)
+    if mode == "clip":  # as in NumPy, where negative positions do not count from the end
+        idx = maximum(idx, 0) if isinstance(idx, Array) else np.maximum(idx, 0)
     return AtIndex(x, (*(slice(None),) * i, idx)).get(mode=mode, fill_value=fill_value)
 
 

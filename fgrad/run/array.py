@@ -133,6 +133,17 @@ class DeviceArray(Array):
         """Whether the array was donated."""
         return type(self.sig) is Gone
 
+    def delete(self) -> None:
+        """Give the memory back now; using the array afterwards raises DonatedError."""
+        if not self.is_deleted():
+            put, address = self.sig.put, self.addr
+            donate(self, "delete()")
+            put(address)
+
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The bytes of the elements, row-major ("C") or column-major ("F")."""
+        return bytes(self.concrete().tobytes(order))
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         view = self.concrete()
         self.sig = self.sig.exported

@@ -27,7 +27,7 @@ from fgrad.trace import tree
 from fgrad.trace.ref import Ref
 from fgrad.trace.stage import Stage, check_leaks, lift_buffers, origins
 from fgrad.trace.staging import argument_names, trace
-from fgrad.trace.tracer import Tracer, is_scalar
+from fgrad.trace.tracer import PROTOCOLS, Tracer, is_scalar, unwrapped
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import paused_gc
@@ -176,8 +176,8 @@ class Dispatcher:
                 out.append(x)
             elif isinstance(x, np.ndarray):
                 out.append(from_host(x))
-            elif hasattr(x, "__fgrad_array__"):
-                out.append(x.__fgrad_array__())
+            elif any(hasattr(x, p) for p in PROTOCOLS) and not isinstance(x, type):
+                out += self.concrete_leaves([unwrapped(x)], in_tree)
             elif hasattr(x, "__array__") and not isinstance(x, type):
                 out.append(from_host(np.asarray(x)))
             else:

@@ -23,6 +23,11 @@ class Aval(NamedTuple):
         return math.prod(self.shape)
 
     @property
+    def weak_type(self) -> bool:
+        """Whether the dtype is weak: the name that arrays give it."""
+        return self.weak
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
