@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from fgrad.numpy.bits import signed, unsigned
 from fgrad.numpy.common import binary, broadcast, common, is_nan, lift, need, no_out, public
 from fgrad.trace.arraylike import Array
