@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors import DeviceError
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import Pool
 from fgrad.hw.window import window
@@ -22,12 +23,17 @@ class ReferenceExecutable:
     short = False
     flops = bytes = kernel_count = arena_bytes = 0
 
-    def __init__(self, program: Program, inline: frozenset[int]) -> None:
+    def __init__(self, program: Program, inline: frozenset[int], name: str) -> None:
         self.program = program
+        self.name = name
         self.inline_params = inline
         self.aliases: dict[int, int] = {}
 
     def call(self, words: list[int]) -> None:
+        """Run. The words: addresses of parameters (bits of inlined scalars), then of outputs."""
+        wanted = len(self.program.params) + len(self.program.outs)
+        if len(words) != wanted:
+            raise DeviceError(f"{self.name} takes {wanted} words, got {len(words)}")
         args = []
         for i, p in enumerate(self.program.params):
             if i in self.inline_params:
@@ -51,7 +57,7 @@ class ReferenceDevice:
         self.pool = Pool(self.name)
 
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Any:
-        return ReferenceExecutable(program, inline)
+        return ReferenceExecutable(program, inline, name)
 
     def check_readable(self) -> None:
         """Raise where results cannot be read back: never, here."""

@@ -85,11 +85,15 @@ class SimExecutable:
         self._words: Sequence[int] = ()  # of the call that is being submitted
         self._codes = _Codes(device.machine.remove_code)
         self._functions: dict[str, Callable[[], object]] = {}
-        self.plan: Plan = plan(tuple([self._call(i, s) for i, s in enumerate(lowered.block.steps)]))
         self.launch: Launch | None = None
-        if self.plan.steps:
-            self.launch = Launch(self.plan, device.machines, name, self._functions)
-        device.port.programs.clear()  # they are in the packets now
+        names = device.port.programs
+        with device.machines.lock:  # another program's steps have the same names
+            before = dict(names)
+            self.plan: Plan = plan(tuple([self._call(i, s) for i, s in enumerate(lowered.block.steps)]))
+            if self.plan.steps:
+                self.launch = Launch(self.plan, device.machines, name, self._functions)
+            names.clear()  # the numbers are in the packets now
+            names.update(before)
 
     # ---- steps become commands
     def _call(self, number: int, step: Step) -> Call:
