@@ -59,9 +59,11 @@ if _TYPE_CHECKING:
     from fgrad import debug as debug
     from fgrad import dlpack as dlpack
     from fgrad import flatten_util as flatten_util
+    from fgrad import image as image
     from fgrad import interop as interop
     from fgrad import lax as lax
     from fgrad import nn as nn
+    from fgrad import ops as ops
     from fgrad import optim as optim
     from fgrad import profiler as profiler
     from fgrad import random as random
@@ -79,9 +81,11 @@ _MODULES = frozenset(
         "debug",
         "dlpack",
         "flatten_util",
+        "image",
         "interop",
         "lax",
         "nn",
+        "ops",
         "optim",
         "profiler",
         "random",
@@ -131,6 +135,7 @@ __all__ = [
     "freeze",
     "grad",
     "hessian",
+    "image",
     "interop",
     "io_callback",
     "jacfwd",
@@ -146,6 +151,7 @@ __all__ = [
     "new_ref",
     "nn",
     "numpy",
+    "ops",
     "optim",
     "profiler",
     "pure_callback",

@@ -126,6 +126,11 @@ if TYPE_CHECKING:
 __all__ = ["bool", "e", "euler_gamma", "fft", "inf", "linalg", "nan", "ndarray", "newaxis", "pi"]
 __all__ += [_name for _part in _PARTS for _name in _part.__all__]
 
+from fgrad.numpy import ufuncs  # noqa: E402  it gives the functions above their methods
+from fgrad.numpy.ufuncs import *  # noqa: E402
+
+__all__ += ufuncs.__all__
+
 
 def __array_namespace_info__() -> NamespaceInfo:
     """What this namespace can do: the array API standard's inspection object."""
