@@ -16,6 +16,7 @@ from fgrad.hw.device import get_device
 from fgrad.hw.pool import ALIGNMENT
 from fgrad.hw.window import window
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim
 from fgrad.trace.stage import buffer_node, hooks
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -115,13 +116,21 @@ class DeviceArray(Array):
     def concrete(self) -> Any:
         """A read-only NumPy view of the elements, once they are there."""
         sig = self.sig
-        sig.device.sync()
-        sig.device.check_readable()
+        try:
+            sig.device.sync()
+            sig.device.check_readable()
+        except Exception as error:
+            trim(error)
+            raise
         return window(self.addr, sig.aval.dtype, sig.aval.shape, owner=self)
 
     def block_until_ready(self) -> DeviceArray:
         """Wait for the elements; returns the array itself."""
-        self.sig.device.sync()
+        try:
+            self.sig.device.sync()
+        except Exception as error:
+            trim(error)
+            raise
         return self
 
     def check_alive(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import NanError, note_user_line
+from fgrad.errors import NanError, note_user_line, user_frame
 from fgrad.hw.window import window
 from fgrad.trace.nans import has_nan, is_repeatable, line_near, origin
 from fgrad.uop.program import Program
@@ -63,7 +63,8 @@ class Checked:
         ]
         bad = next((i for i, x in enumerate(outs) if has_nan(x)), None)
         if bad is not None and not has_nan(args):
-            raise note_user_line(NanError(self._text(bad, args)))
+            error = NanError(self._text(bad, args))
+            raise error if f"made at {user_frame()}" in str(error) else note_user_line(error)
 
     def _text(self, number: int, args: list[Any]) -> str:
         out = self.program.outs[number]

@@ -34,15 +34,22 @@ def compiled(
     """The Executable of a closed program on a device, from the cache or made now.
 
     Devices are given programs that are simplified and tidied. What is compiled under other settings
-    is another executable.
+    is another executable, where they matter.
     """
-    return _compiled(program, device_name, inline, donated, name, config.state)
+    settings = (config.check, config.show, config.planner, config.opt)
+    return _compiled(program, device_name, inline, donated, name, settings)
 
 
 @lru_cache(maxsize=4096)
 def _compiled(
-    program: Program, device_name: str, inline: frozenset[int], donated: frozenset[int], name: str, state: int
+    program: Program,
+    device_name: str,
+    inline: frozenset[int],
+    donated: frozenset[int],
+    name: str,
+    settings: tuple[object, ...],
 ) -> Any:
+    """`settings` are those that compiling asks for; they are in force."""
     with paused_gc():
         if config.check or config.show:  # the first part of tidying, to be seen on its own
             simple = step("uop/simplify", simplify_program, program, function=name)

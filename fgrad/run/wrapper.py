@@ -101,6 +101,8 @@ class Wrapper:
         self.serial = 0
         self.present: list[str] = []  # names that the present code uses beside the first ones
         self.old: list[str] = []
+        # where settings change to and fro, code is worth its making from the second call on
+        self.met: set[int] | None = None
         self.function: Any = self._build()
 
     def _build(self) -> Any:
@@ -122,6 +124,7 @@ class Wrapper:
         """Forget all signatures."""
         with self.lock:
             self.known.clear()
+            self.met = set()
             if self.branches:
                 self.branches.clear()
                 self._replace()
@@ -139,6 +142,9 @@ class Wrapper:
             return
         with self.lock:
             if id(entry) in self.known:
+                return
+            if self.met is not None and id(entry) not in self.met:
+                self.met.add(id(entry))
                 return
             self.known.add(id(entry))
             if entry.statics or entry.has_refs or not entry.executable.short:
