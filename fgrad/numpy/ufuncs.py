@@ -19,7 +19,7 @@ from fgrad.numpy.functional import vectorize
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
-_REDUCTIONS = {
+_REDUCTIONS: dict[str, Any] = {
     "add": fnp.sum,
     "multiply": fnp.prod,
     "maximum": fnp.max,

@@ -7,7 +7,7 @@ time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,83 @@ class Array:
     __slots__ = ()
     __array_priority__ = 100  # NumPy's operators leave the work to ours
     __hash__ = None  # type: ignore[assignment]
+    if TYPE_CHECKING:  # what fgrad.numpy.methods attaches
+        __add__: Any
+        __sub__: Any
+        __mul__: Any
+        __truediv__: Any
+        __floordiv__: Any
+        __mod__: Any
+        __divmod__: Any
+        __pow__: Any
+        __matmul__: Any
+        __and__: Any
+        __or__: Any
+        __xor__: Any
+        __lshift__: Any
+        __rshift__: Any
+        __radd__: Any
+        __rsub__: Any
+        __rmul__: Any
+        __rtruediv__: Any
+        __rfloordiv__: Any
+        __rmod__: Any
+        __rdivmod__: Any
+        __rpow__: Any
+        __rmatmul__: Any
+        __rand__: Any
+        __ror__: Any
+        __rxor__: Any
+        __rlshift__: Any
+        __rrshift__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __neg__: Any
+        __pos__: Any
+        __abs__: Any
+        __invert__: Any
+        __getitem__: Any
+        __iter__: Any
+        T: Any
+        mT: Any
+        real: Any
+        imag: Any
+        at: Any
+        flat: Any
+        all: Any
+        any: Any
+        argmax: Any
+        argmin: Any
+        argsort: Any
+        astype: Any
+        clip: Any
+        conj: Any
+        copy: Any
+        cumsum: Any
+        cumprod: Any
+        diagonal: Any
+        dot: Any
+        flatten: Any
+        max: Any
+        mean: Any
+        min: Any
+        nonzero: Any
+        prod: Any
+        ravel: Any
+        repeat: Any
+        reshape: Any
+        round: Any
+        sort: Any
+        squeeze: Any
+        std: Any
+        sum: Any
+        swapaxes: Any
+        take: Any
+        trace: Any
+        transpose: Any
+        var: Any
 
     @property
     def aval(self) -> Aval:
