@@ -72,7 +72,13 @@ def _stacked(parts: Any, dtype: DType) -> Array:
 
 @public()
 def copy(a: ArrayLike, order: None = None) -> Array:
-    """A copy, in memory of its own."""
+    """A copy, in memory of its own.
+
+    The dtype and shape stay; `order` may only be None, since memory has no order of its own here.
+
+    >>> copy(array([1, 2]))
+    Array([1, 2], dtype=int64)
+    """
     t = lift(a)
     return Tracer(t.node, t.weak)
 
@@ -200,45 +206,114 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """`array`, but an array that has the dtype already is returned as it is."""
+    """`array`, but an array that has the dtype already is returned as it is.
+
+    Arguments as in `array`.
+
+    copy   True: always a copy; False: raises ValueError where one would be needed; None: where one is needed
+
+    >>> asarray(np.float64(2.5))
+    Array(2.5, dtype=float64)
+    """
     if copy is False and not (isinstance(a, Array) and (dtype is None or a.aval.dtype is to_dtype(dtype))):
         raise ValueError("asarray: copy=False, but this data has to be copied to the device")
     return array(a, dtype, copy=bool(copy), order=order)
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
-    """A 1-d array of the bytes of a buffer."""
+    """A 1-d array of the bytes of a buffer.
+
+    dtype    of the elements, and of the result
+    count    how many; -1: all there are
+    offset   bytes to skip
+
+    The bytes are copied now. Raises ValueError where they do not fit.
+
+    >>> frombuffer(b"abc", dtype="uint8", offset=1)
+    Array([98, 99], dtype=uint8)
+    """
     return from_host(np.frombuffer(buffer, to_dtype(dtype).np, count, offset))
 
 
 def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
-    """A 1-d array of the contents of a file (see numpy.fromfile)."""
+    """A 1-d array of the contents of a file (see numpy.fromfile).
+
+    A binary file, or a text file whose numbers are separated by `sep`. Raises OSError where there is none.
+
+    >>> import tempfile
+    >>> file = tempfile.NamedTemporaryFile()
+    >>> _ = file.write(b"abc"), file.flush()
+    >>> fromfile(file.name, dtype="uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
     return from_host(np.fromfile(file, to_dtype(dtype).np, count, sep, offset))
 
 
 def fromiter(iter: Any, dtype: DTypeLike, count: int = -1) -> Array:
-    """A 1-d array of the numbers of an iterator."""
+    """A 1-d array of the numbers of an iterator.
+
+    count   how many to take; -1: all. Raises ValueError where there are fewer.
+
+    >>> fromiter((i * i for i in range(4)), "int64")
+    Array([0, 1, 4, 9], dtype=int64)
+    """
     return from_host(np.fromiter(iter, to_dtype(dtype).np, count))
 
 
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """A 1-d array of the numbers in a text."""
+    """A 1-d array of the numbers in a text.
+
+    sep     what stands between the numbers
+    count   how many to take; -1: all
+
+    >>> fromstring("1 2 3", sep=" ", dtype="float32")
+    Array([1., 2., 3.], dtype=float32)
+    """
     return from_host(np.fromstring(string, to_dtype(dtype).np, count, sep=sep))
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Read a file written by `save` (an array) or `savez` (a mapping of NumPy arrays)."""
+    """Read a file written by `save` (an array) or `savez` (a mapping of NumPy arrays).
+
+    Further arguments are those of numpy.load. Raises OSError where there is no such file.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> save(file, array([1, 2])); _ = file.seek(0)
+    >>> load(file)
+    Array([1, 2], dtype=int64)
+    """
     out = np.load(file, *args, **kwargs)
     return from_host(out) if isinstance(out, np.ndarray) else out
 
 
 def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
-    """Write an array to a .npy file."""
+    """Write an array to a .npy file.
+
+    file   a name, to which .npy is added, or an open binary file
+
+    The array must be concrete.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> save(file, array([1, 2]))
+    >>> len(file.getvalue())
+    144
+    """
     np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
 
 
 def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
-    """Write several arrays to a .npz file."""
+    """Write several arrays to a .npz file.
+
+    Arrays are named by their keywords, others arr_0, arr_1, ...; they must be concrete.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> savez(file, array([1, 2]), w=array(3.0)); _ = file.seek(0)
+    >>> sorted(load(file))
+    ['arr_0', 'w']
+    """
     np.savez(
         file,
         *map(np.asarray, args),
@@ -276,19 +351,41 @@ def _full(value: ArrayLike, shape: tuple[int, ...], dtype: DType | None) -> Arra
 
 @placed
 def zeros(shape: Any, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Zeros of that shape, in float32 unless told otherwise."""
+    """Zeros of that shape, in float32 unless told otherwise.
+
+    shape   an integer or several
+    dtype   float32 by default (float64 with `enable_x64`)
+
+    Raises ValueError for a negative size.
+
+    >>> zeros((2, 2), "int8")
+    Array([[0, 0],
+           [0, 0]], dtype=int8)
+    """
     return filled(shape_of(shape, "zeros"), 0, to_dtype(float if dtype is None else dtype))
 
 
 @placed
 def ones(shape: Any, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Ones of that shape, in float32 unless told otherwise."""
+    """Ones of that shape, in float32 unless told otherwise.
+
+    `shape` and `dtype` as in `zeros`.
+
+    >>> ones(3)
+    Array([1., 1., 1.], dtype=float32)
+    """
     return filled(shape_of(shape, "ones"), 1, to_dtype(float if dtype is None else dtype))
 
 
 @placed
 def empty(shape: Any, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Zeros: contents are never undefined."""
+    """Zeros: contents are never undefined.
+
+    `shape` and `dtype` as in `zeros`.
+
+    >>> empty(2)
+    Array([0., 0.], dtype=float32)
+    """
     return filled(shape_of(shape, "empty"), 0, to_dtype(float if dtype is None else dtype))
 
 
@@ -310,7 +407,11 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """`full` with the shape and dtype of `a`, unless told otherwise."""
+    """`full` with the shape and dtype of `a`, unless told otherwise.
+
+    >>> full_like(array([1.0, 2.0]), 7)
+    Array([7., 7.], dtype=float32)
+    """
     like = _model(a)
     sizes = like.shape if shape is None else shape_of(shape, "full_like")
     kind = like.dtype if dtype is None else to_dtype(dtype)
@@ -324,17 +425,29 @@ def full_like(
 
 @placed
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Zeros with the shape and dtype of `a`, unless told otherwise."""
+    """Zeros with the shape and dtype of `a`, unless told otherwise.
+
+    >>> zeros_like(array([1, 2]))
+    Array([0, 0], dtype=int64)
+    """
     return full_like(a, 0, dtype, shape)
 
 
 @placed
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Ones with the shape and dtype of `a`, unless told otherwise."""
+    """Ones with the shape and dtype of `a`, unless told otherwise.
+
+    >>> ones_like(array([1, 2]), shape=(3,))
+    Array([1, 1, 1], dtype=int64)
+    """
     return full_like(a, 1, dtype, shape)
 
 
 @placed
 def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Zeros with the shape and dtype of `prototype`, unless told otherwise."""
+    """Zeros with the shape and dtype of `prototype`, unless told otherwise.
+
+    >>> empty_like(array([1.0, 2.0]))
+    Array([0., 0.], dtype=float32)
+    """
     return full_like(prototype, 0, dtype, shape)

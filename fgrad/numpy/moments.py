@@ -68,7 +68,15 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The arithmetic mean; of integers in the default float; NaN over no elements."""
+    """The arithmetic mean; NaN over no elements.
+
+    axis       an axis, several, or None: all. They disappear; with `keepdims` they stay with size 1
+    dtype      of the result; integers give the default float, half types are added in float32 and keep theirs
+    where      a mask that broadcasts to `a`: other elements do not count
+
+    >>> mean(array([[1, 2], [3, 4]]), axis=0)
+    Array([2., 3.], dtype=float32)
+    """
     no_out(out, "mean")
     t = lift(a)
     x, kind = _float_result(t.node, dtype)
@@ -124,10 +132,15 @@ def var(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
-    """The mean squared distance from the mean: sum(|a - mean|**2) / (n - ddof).
+    """The mean squared distance from the mean, sum(|a - mean|**2) / (n - ddof).
+
+    `axis`, `dtype`, `keepdims` and `where` as in `mean`. Real also for complex `a`.
 
     mean         the mean (with keepdims), if it is known already
     correction   the array API's name of ddof
+
+    >>> var(array([1.0, 2.0, 3.0, 4.0])), var(array([1.0, 2.0, 3.0, 4.0]), ddof=1)
+    (Array(1.25, dtype=float32), Array(1.6666666, dtype=float32))
     """
     no_out(out, "var")
     free = ddof if correction is None else correction
@@ -147,7 +160,13 @@ def std(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
-    """The square root of `var`. Its derivative is 0 where all elements are equal."""
+    """The square root of `var`. Its derivative is 0 where all elements are equal.
+
+    Arguments as in `var`.
+
+    >>> std(array([[1.0, 3.0], [2.0, 2.0]]), axis=1)
+    Array([1., 0.], dtype=float32)
+    """
     no_out(out, "std")
     free = ddof if correction is None else correction
     return _variance("std", a, axis, dtype, free, keepdims, _mask(where), mean, True)
@@ -172,7 +191,13 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`mean` that skips NaN; NaN where there is nothing else."""
+    """`mean` that skips NaN; NaN where there is nothing else.
+
+    Arguments as in `mean`; the derivative at a NaN is 0.
+
+    >>> nanmean(array([1.0, nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     no_out(out, "nanmean")
     t, good = _good(a, where)
     x, kind = _float_result(t.node, dtype)
@@ -191,7 +216,13 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`var` that skips NaN; NaN where nothing else is left."""
+    """`var` that skips NaN; NaN where nothing else is left.
+
+    Arguments as in `var`.
+
+    >>> nanvar(array([1.0, nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     no_out(out, "nanvar")
     t, good = _good(a, where)
     return _variance("nanvar", t, axis, dtype, ddof, keepdims, good, mean, False)
@@ -208,7 +239,13 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`std` that skips NaN; NaN where nothing else is left."""
+    """`std` that skips NaN; NaN where nothing else is left.
+
+    Arguments as in `var`.
+
+    >>> nanstd(array([1.0, nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     no_out(out, "nanstd")
     t, good = _good(a, where)
     return _variance("nanstd", t, axis, dtype, ddof, keepdims, good, mean, True)

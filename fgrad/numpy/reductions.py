@@ -99,6 +99,12 @@ def sum(
 ) -> Array:
     """The sum over some axes, 0 (or `initial`) over none.
 
+    axis       an axis, several, or None: all. They disappear; with `keepdims` they stay with size 1
+    dtype      of the result. By default integers and bools give int64 or uint64, half types keep theirs and are
+               added in float32
+    initial    is added
+    where      a mask that broadcasts to `a`: other elements do not count, nor have they a derivative
+
     >>> sum(array([[1, 2], [3, 4]]), axis=0)
     Array([4, 6], dtype=int64)
     """
@@ -117,7 +123,15 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product over some axes, 1 (or `initial`) over none."""
+    """The product over some axes, 1 (or `initial`) over none.
+
+    Arguments and dtypes as in `sum`; the derivative does not divide by the elements, so zeros may be among them.
+
+    >>> prod(array([[1, 2], [3, 4]]), axis=1)
+    Array([ 2, 12], dtype=int64)
+    >>> grad(prod)(array([0.0, 2.0, 3.0]))
+    Array([6., 0., 0.], dtype=float32)
+    """
     no_out(out, "prod")
     return _total("prod", a, axis, Op.MUL, dtype, keepdims, initial, where, promote_integers)
 
@@ -182,8 +196,19 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The largest element; NaN if there is one. Ties share the derivative. Raises ValueError over
-    no elements.
+    """The largest element, NaN if there is one.
+
+    The dtype stays. `axis` and `keepdims` as in `sum`; elements that share the maximum share the derivative evenly.
+
+    initial   the least that the result may be
+    where     a mask of what counts; give `initial` where nothing may
+
+    Raises ValueError over no elements.
+
+    >>> max(array([[1, 5], [7, 2]]), axis=1)
+    Array([5, 7], dtype=int64)
+    >>> grad(max)(array([1.0, 3.0, 3.0]))
+    Array([0. , 0.5, 0.5], dtype=float32)
     """
     no_out(out, "max")
     return _extreme("max", a, axis, Op.MAX, keepdims, initial, where)
@@ -198,8 +223,15 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The smallest element; NaN if there is one. Ties share the derivative. Raises ValueError over
-    no elements.
+    """The smallest element, NaN if there is one.
+
+    The dtype stays. Arguments as in `max`; elements that share the minimum share the derivative evenly.
+
+    Raises ValueError over no elements.
+
+    >>> min(array([[1, 5], [7, 2]]), axis=1, keepdims=True)
+    Array([[1],
+           [2]], dtype=int64)
     """
     no_out(out, "min")
     return _extreme("min", a, axis, Op.MIN, keepdims, initial, where)
@@ -211,7 +243,13 @@ amin = alias(min, "amin")
 
 @public(static=("axis", "keepdims"))
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The largest minus the smallest element."""
+    """The largest minus the smallest element.
+
+    The dtype stays; `axis` and `keepdims` as in `sum`.
+
+    >>> ptp(array([[1, 5], [7, 2]]), axis=0)
+    Array([6, 3], dtype=int64)
+    """
     no_out(out, "ptp")
     high, low = (lift(_extreme("ptp", a, axis, op, keepdims, None, None)) for op in (Op.MAX, Op.MIN))
     return Tracer(build.sub(high.node, low.node), high.weak)
@@ -226,7 +264,13 @@ def all(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether all elements are nonzero; true over none."""
+    """Whether all elements are nonzero; true over none.
+
+    -> bool. `axis`, `keepdims` and `where` as in `sum`; NaN counts as true.
+
+    >>> all(array([[1, 0], [2, 3]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     no_out(out, "all")
     x = masked(truth(lift(a).node), where, True, "all")
     return Tracer(reduced(x, axes_of(axis, x.ndim, "all"), Op.AND, keepdims))
@@ -241,7 +285,13 @@ def any(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether an element is nonzero; false over none."""
+    """Whether an element is nonzero; false over none.
+
+    -> bool. `axis`, `keepdims` and `where` as in `sum`; NaN counts as true.
+
+    >>> any(array([[0, 0], [2, 0]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     no_out(out, "any")
     x = masked(truth(lift(a).node), where, False, "any")
     return Tracer(reduced(x, axes_of(axis, x.ndim, "any"), Op.OR, keepdims))
@@ -249,7 +299,13 @@ def any(
 
 @public(static=("axis", "keepdims"))
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The number of nonzero elements, as int64."""
+    """The number of nonzero elements, as int64.
+
+    `axis` and `keepdims` as in `sum`.
+
+    >>> count_nonzero(array([[1, 0], [2, 3]]), axis=1)
+    Array([1, 2], dtype=int64)
+    """
     x = build.cast(truth(lift(a).node), dt.int64)
     return Tracer(reduced(x, axes_of(axis, x.ndim, "count_nonzero"), Op.ADD, keepdims))
 
@@ -295,28 +351,56 @@ def _arg_extreme(name: str, a: ArrayLike, axis: int | None, op: Op, keepdims: bo
 
 @public(static=("axis", "keepdims"))
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
-    """int64: the first position of the largest element (of the first NaN, if there is one)."""
+    """The first position of the largest element, or of the first NaN, as int64.
+
+    axis   one axis, or None: the position in the array laid out flat
+
+    Raises ValueError over no elements.
+
+    >>> argmax(array([[1, 5], [7, 2]]), axis=1)
+    Array([1, 0], dtype=int64)
+    """
     no_out(out, "argmax")
     return _arg_extreme("argmax", a, axis, Op.MAX, keepdims)
 
 
 @public(static=("axis", "keepdims"))
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
-    """int64: the first position of the smallest element (of the first NaN, if there is one)."""
+    """The first position of the smallest element, or of the first NaN, as int64.
+
+    axis   one axis, or None: the position in the array laid out flat
+
+    Raises ValueError over no elements.
+
+    >>> argmin(array([[1, 5], [7, 2]]))
+    Array(0, dtype=int64)
+    """
     no_out(out, "argmin")
     return _arg_extreme("argmin", a, axis, Op.MIN, keepdims)
 
 
 @public(static=("axis", "keepdims"))
 def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
-    """`argmax` that skips NaN; -1 where there is nothing else."""
+    """`argmax` that skips NaN; -1 where there is nothing else.
+
+    `axis` and `keepdims` as in `argmax`.
+
+    >>> nanargmax(array([[1.0, nan], [nan, nan]]), axis=1)
+    Array([ 0, -1], dtype=int64)
+    """
     no_out(out, "nanargmax")
     return _arg_extreme("nanargmax", a, axis, Op.MAX, keepdims, skip_nan=True)
 
 
 @public(static=("axis", "keepdims"))
 def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array:
-    """`argmin` that skips NaN; -1 where there is nothing else."""
+    """`argmin` that skips NaN; -1 where there is nothing else.
+
+    `axis` and `keepdims` as in `argmin`.
+
+    >>> nanargmin(array([nan, 2.0, 1.0]))
+    Array(2, dtype=int64)
+    """
     no_out(out, "nanargmin")
     return _arg_extreme("nanargmin", a, axis, Op.MIN, keepdims, skip_nan=True)
 
@@ -341,7 +425,13 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`sum` that takes NaN for 0."""
+    """`sum` that takes NaN for 0.
+
+    Arguments and dtypes as in `sum`; the derivative at a NaN is 0.
+
+    >>> nansum(array([1.0, nan, 2.0]))
+    Array(3., dtype=float32)
+    """
     no_out(out, "nansum")
     return _total("nansum", _without_nan(a, lambda d: 0)[0], axis, Op.ADD, dtype, keepdims, initial, where)
 
@@ -356,7 +446,13 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`prod` that takes NaN for 1."""
+    """`prod` that takes NaN for 1.
+
+    Arguments and dtypes as in `sum`; the derivative at a NaN is 0.
+
+    >>> nanprod(array([2.0, nan, 3.0]))
+    Array(6., dtype=float32)
+    """
     no_out(out, "nanprod")
     return _total("nanprod", _without_nan(a, lambda d: 1)[0], axis, Op.MUL, dtype, keepdims, initial, where)
 
@@ -388,7 +484,13 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`max` that skips NaN; NaN where there is nothing else."""
+    """`max` that skips NaN; NaN where there is nothing else.
+
+    Arguments as in `max`; the derivative at a NaN is 0.
+
+    >>> nanmax(array([[1.0, nan], [nan, 3.0]]), axis=1)
+    Array([1., 3.], dtype=float32)
+    """
     no_out(out, "nanmax")
     return _nan_extreme("nanmax", a, axis, Op.MAX, keepdims, initial, where)
 
@@ -402,7 +504,13 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`min` that skips NaN; NaN where there is nothing else."""
+    """`min` that skips NaN; NaN where there is nothing else.
+
+    Arguments as in `min`; the derivative at a NaN is 0.
+
+    >>> nanmin(array([[1.0, nan], [nan, 3.0]]), axis=1)
+    Array([1., 3.], dtype=float32)
+    """
     no_out(out, "nanmin")
     return _nan_extreme("nanmin", a, axis, Op.MIN, keepdims, initial, where)
 
@@ -416,7 +524,16 @@ def trace(
     dtype: DTypeLike = None,
     out: None = None,
 ) -> Array:
-    """The sum of a diagonal over two axes."""
+    """The sum of a diagonal over two axes.
+
+    a [.., n, .., m, ..] -> the other axes; dtypes as in `sum`.
+
+    offset         the diagonal: above the main one, negative ones below it
+    axis1, axis2   the axes of the matrices
+
+    >>> trace(array([[1, 2], [3, 4]]))
+    Array(5, dtype=int64)
+    """
     no_out(out, "trace")
     t = lift(a)
     if t.ndim < 2:

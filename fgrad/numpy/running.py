@@ -44,28 +44,53 @@ def _running(name: str, a: ArrayLike, axis: int | None, dtype: DTypeLike, op: Op
 
 @public(static=("axis", "dtype"))
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The running sum along `axis` (None: of the array laid out flat)."""
+    """The running sum along `axis` (None: of the array laid out flat).
+
+    The shape stays (None: one axis). Integers and bools give int64 or uint64, unless `dtype` says otherwise.
+
+    >>> cumsum(array([[1, 2], [3, 4]]), axis=1)
+    Array([[1, 3],
+           [3, 7]], dtype=int64)
+    """
     no_out(out, "cumsum")
     return _running("cumsum", a, axis, dtype, Op.ADD)
 
 
 @public(static=("axis", "dtype"))
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The running product along `axis` (None: of the array laid out flat)."""
+    """The running product along `axis` (None: of the array laid out flat).
+
+    Shapes and dtypes as in `cumsum`; the derivative does not divide by the elements, so zeros may be among them.
+
+    >>> cumprod(array([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int64)
+    """
     no_out(out, "cumprod")
     return _running("cumprod", a, axis, dtype, Op.MUL)
 
 
 @public(static=("axis", "dtype"))
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumsum` that takes NaN for 0."""
+    """`cumsum` that takes NaN for 0.
+
+    Shapes and dtypes as in `cumsum`.
+
+    >>> nancumsum(array([1.0, nan, 2.0]))
+    Array([1., 1., 3.], dtype=float32)
+    """
     no_out(out, "nancumsum")
     return _running("nancumsum", a, axis, dtype, Op.ADD, skip_nan=True)
 
 
 @public(static=("axis", "dtype"))
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumprod` that takes NaN for 1."""
+    """`cumprod` that takes NaN for 1.
+
+    Shapes and dtypes as in `cumprod`.
+
+    >>> nancumprod(array([2.0, nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     no_out(out, "nancumprod")
     return _running("nancumprod", a, axis, dtype, Op.MUL, skip_nan=True)
 
@@ -88,7 +113,14 @@ def _cumulative(name: str, x: ArrayLike, axis: int | None, dtype: DTypeLike, op:
 def cumulative_sum(
     x: ArrayLike, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
-    """The running sum along `axis`; with a 0 in front on request."""
+    """The running sum along `axis`; with a 0 in front on request.
+
+    axis              may be None for an array of one axis; of several, raises
+    include_initial   the result is one longer
+
+    >>> cumulative_sum(array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6], dtype=int64)
+    """
     return _cumulative("cumulative_sum", x, axis, dtype, Op.ADD, include_initial)
 
 
@@ -96,5 +128,12 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
-    """The running product along `axis`; with a 1 in front on request."""
+    """The running product along `axis`; with a 1 in front on request.
+
+    axis              may be None for an array of one axis; of several, raises
+    include_initial   the result is one longer
+
+    >>> cumulative_prod(array([1, 2, 3]), include_initial=True)
+    Array([1, 1, 2, 6], dtype=int64)
+    """
     return _cumulative("cumulative_prod", x, axis, dtype, Op.MUL, include_initial)

@@ -112,11 +112,20 @@ def unique(
     fill_value: Any = None,
     sorted: bool = True,
 ) -> Any:
-    """The different elements in ascending order; on request with first positions, inverse, and
-    counts.
+    """The different elements in ascending order; on request with first positions, inverse and counts.
 
+    return_index, return_inverse, return_counts   -> (values, *what is asked for), the latter as int64
+    axis         slices along it count as elements; None: all elements
+    equal_nan    NaNs count as one
     size         the number of elements in the result, needed inside a stage
     fill_value   what follows when there are fewer (the smallest element by default)
+
+    Without `size` the values must be concrete: raises ConcretizationError inside a stage.
+
+    >>> unique(array([3, 1, 3, 2]), return_counts=True)
+    (Array([1, 2, 3], dtype=int64), Array([1, 1, 2], dtype=int64))
+    >>> jit(lambda x: unique(x, size=4))(array([3, 1, 3, 2]))
+    Array([1, 2, 3, 1], dtype=int64)
     """
     wanted = (True, return_index, return_inverse, return_counts)
     if size is not None and axis is None:
@@ -139,22 +148,46 @@ def unique(
 
 
 def unique_all(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """The different elements with first positions, inverse and counts; NaNs all differ."""
+    """The different elements with first positions, inverse and counts; NaNs all differ.
+
+    `size` and `fill_value` as in `unique`.
+
+    >>> unique_all(array([3, 1, 3])).indices
+    Array([1, 0], dtype=int64)
+    """
     return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_counts(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The different elements and how often each occurs."""
+    """The different elements and how often each occurs.
+
+    `size` and `fill_value` as in `unique`; NaNs all differ.
+
+    >>> unique_counts(array([3, 1, 3])).counts
+    Array([1, 2], dtype=int64)
+    """
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The different elements, and for each element of x its position among them."""
+    """The different elements, and for each element of x its position among them.
+
+    `size` and `fill_value` as in `unique`; NaNs all differ.
+
+    >>> unique_inverse(array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int64)
+    """
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_values(x: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The different elements."""
+    """The different elements.
+
+    `size` and `fill_value` as in `unique`; NaNs all differ.
+
+    >>> unique_values(array([3, 1, 3]))
+    Array([1, 3], dtype=int64)
+    """
     out: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
     return out
 
@@ -179,7 +212,15 @@ def isin(
     *,
     method: str = "auto",
 ) -> Array:
-    """Whether every element of the first array occurs in the second."""
+    """Whether every element of the first array occurs in the second.
+
+    -> bool, shaped as `element`; with `invert` whether it does not occur. NaN occurs nowhere.
+
+    assume_unique, method   are accepted for NumPy's sake
+
+    >>> isin(array([1, 2, 3]), array([3, 1, 5]))
+    Array([ True, False,  True], dtype=bool)
+    """
     return _isin(element, test_elements, invert)
 
 
@@ -218,7 +259,13 @@ def _joined_flat(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The elements that occur in either array, ascending."""
+    """The elements that occur in either array, ascending.
+
+    -> [size]; without `size` the values must be concrete. `fill_value` as in `unique`.
+
+    >>> union1d(array([3, 1]), array([1, 2]))
+    Array([1, 2, 3], dtype=int64)
+    """
     out: Array = unique(_joined_flat(ar1, ar2), size=size, fill_value=fill_value)
     return out
 
@@ -232,7 +279,15 @@ def intersect1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The elements that occur in both arrays, ascending; on request with positions in each."""
+    """The elements that occur in both arrays, ascending; on request with positions in each.
+
+    -> [size]; without `size` the values must be concrete.
+
+    return_indices   -> (values, first positions in ar1, first positions in ar2)
+
+    >>> intersect1d(array([3, 1, 2]), array([2, 3]))
+    Array([2, 3], dtype=int64)
+    """
     _refuse_traced("intersect1d", size, ar1, ar2)
     common_elements: Any = np.intersect1d
     pair = _both_hosted("intersect1d", ar1, ar2)
@@ -250,7 +305,13 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The elements of the first array that the second has not, ascending."""
+    """The elements of the first array that the second has not, ascending.
+
+    -> [size]; without `size` the values must be concrete.
+
+    >>> setdiff1d(array([3, 1, 2]), array([2]))
+    Array([1, 3], dtype=int64)
+    """
     _refuse_traced("setdiff1d", size, ar1, ar2)
     return _sized(np.setdiff1d(*_both_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value)
 
@@ -263,6 +324,12 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The elements that occur in exactly one of the arrays, ascending."""
+    """The elements that occur in exactly one of the arrays, ascending.
+
+    -> [size]; without `size` the values must be concrete.
+
+    >>> setxor1d(array([3, 1]), array([1, 2]))
+    Array([2, 3], dtype=int64)
+    """
     _refuse_traced("setxor1d", size, ar1, ar2)
     return _sized(np.setxor1d(*_both_hosted("setxor1d", ar1, ar2), assume_unique), size, fill_value)

@@ -140,12 +140,17 @@ def quantile(
     *,
     weights: None = None,
 ) -> Array:
-    """The value below which the fraction q of the elements lies, q.shape in front; NaN if there is
-    a NaN.
+    """The value below which the fraction `q` of the elements lies; NaN if there is a NaN.
 
-    method   linear, lower, higher, nearest, midpoint, hazen, weibull, median_unbiased,
-             normal_unbiased, inverted_cdf,
-             interpolated_inverted_cdf
+    q        a number in [0, 1], or several: their shape stands in front
+    axis     an axis, several, or None: all
+    method   linear, lower, higher, nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased,
+             inverted_cdf, interpolated_inverted_cdf
+
+    Integers are taken as the default float. `weights` are not supported: raises NotImplementedError.
+
+    >>> quantile(array([1.0, 2.0, 3.0, 4.0]), array([0.0, 0.5, 1.0]))
+    Array([1. , 2.5, 4. ], dtype=float32)
     """
     no_out(out, "quantile")
     _no_weights(weights, "quantile")
@@ -164,7 +169,13 @@ def nanquantile(
     *,
     weights: None = None,
 ) -> Array:
-    """`quantile` that skips NaN."""
+    """`quantile` that skips NaN.
+
+    Arguments as in `quantile`; NaN where there is nothing else.
+
+    >>> nanquantile(array([1.0, nan, 3.0]), 0.5)
+    Array(2., dtype=float32)
+    """
     no_out(out, "nanquantile")
     _no_weights(weights, "nanquantile")
     return _quantile("nanquantile", a, q, axis, method, keepdims, True)
@@ -187,7 +198,13 @@ def percentile(
     *,
     weights: None = None,
 ) -> Array:
-    """`quantile` at q / 100."""
+    """`quantile` at q / 100.
+
+    Arguments as in `quantile`.
+
+    >>> percentile(array([1.0, 2.0, 3.0]), 50)
+    Array(2., dtype=float32)
+    """
     no_out(out, "percentile")
     _no_weights(weights, "percentile")
     return _quantile("percentile", a, _percent(q), axis, method, keepdims, False)
@@ -205,7 +222,13 @@ def nanpercentile(
     *,
     weights: None = None,
 ) -> Array:
-    """`nanquantile` at q / 100."""
+    """`nanquantile` at q / 100.
+
+    Arguments as in `quantile`.
+
+    >>> nanpercentile(array([1.0, nan, 3.0]), 50)
+    Array(2., dtype=float32)
+    """
     no_out(out, "nanpercentile")
     _no_weights(weights, "nanpercentile")
     return _quantile("nanpercentile", a, _percent(q), axis, method, keepdims, True)
@@ -219,7 +242,13 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """The middle element, or the mean of the two middle ones; NaN if there is a NaN."""
+    """The middle element, or the mean of the two middle ones; NaN if there is a NaN.
+
+    `axis` and `keepdims` as in `quantile`; integers are taken as the default float.
+
+    >>> median(array([[1, 2, 3], [6, 5, 4]]), axis=1)
+    Array([2., 5.], dtype=float32)
+    """
     no_out(out, "median")
     return _quantile("median", a, 0.5, axis, "midpoint", keepdims, False)
 
@@ -232,7 +261,13 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """`median` that skips NaN."""
+    """`median` that skips NaN.
+
+    Arguments as in `median`; NaN where there is nothing else.
+
+    >>> nanmedian(array([1.0, nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     no_out(out, "nanmedian")
     return _quantile("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 
@@ -245,10 +280,13 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """sum(a * weights) / sum(weights), the mean without weights; with `returned` also the sum of
-    the weights.
+    """The weighted mean sum(a * weights) / sum(weights), or the mean without weights.
 
-    weights   shaped as `a`, or a vector along the one axis
+    weights    shaped as `a`, or a vector along the one axis
+    returned   -> (average, sum of the weights)
+
+    >>> average(array([1.0, 2.0]), weights=array([3.0, 1.0]))
+    Array(1.25, dtype=float32)
     """
     if weights is None:
         (x,), _, weak = promoted(a, least=dt.default_float())
@@ -307,9 +345,17 @@ def cov(
     *,
     dtype: DTypeLike = None,
 ) -> Array:
-    """[variables, observations] -> [variables, variables]: covariances.
+    """The covariances of variables: [variables, observations] -> [variables, variables].
 
-    fweights   how often each observation counts (integers);  aweights   how important it is
+    y          more variables
+    rowvar     False: `m` is [observations, variables]
+    ddof       the divisor is the number of observations - ddof: 1 by default, 0 with `bias`
+    fweights   how often each observation counts (integers)
+    aweights   how important it is
+
+    >>> cov(array([[1.0, 2.0, 3.0], [1.0, 3.0, 5.0]]))
+    Array([[1., 2.],
+           [2., 4.]], dtype=float32)
     """
     x = _observations(m, y, rowvar, "cov")
     if dtype is not None:
@@ -355,7 +401,14 @@ def cov(
 
 @public(static=("rowvar", "dtype"))
 def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None) -> Array:
-    """[variables, observations] -> [variables, variables]: correlation coefficients, in [-1, 1]."""
+    """The correlation coefficients of variables, in [-1, 1]: [variables, observations] -> [variables, variables].
+
+    `y` and `rowvar` as in `cov`; NaN for a variable that does not vary.
+
+    >>> corrcoef(array([[1.0, 2.0, 3.0], [1.0, 3.0, 5.0]]))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     c = lift(cov(m, y, rowvar, dtype=dtype)).node
     if not c.ndim:
         return Tracer(build.div(c, c))
