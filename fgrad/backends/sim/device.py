@@ -89,8 +89,13 @@ class SimDevice:
         self.pool.settle()
 
     def reset(self) -> None:
-        """Drop what is queued, and be usable again; see `fgrad.hw.device.reset`."""
+        """Drop what is queued, and be usable again; see `fgrad.hw.device.reset`.
+
+        Raises DeviceLostError while a program runs, on whatever thread: its memory is in use.
+        """
         with machines.lock:
+            if any(port.processor.is_busy for port in self.ports.values()):
+                raise DeviceLostError(f"{self.name} cannot be reset: it is inside a program; wait for that")
             for port in self.ports.values():
                 processor = port.processor
                 error = processor.error

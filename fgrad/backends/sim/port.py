@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -105,6 +106,8 @@ class SimTimeline:
             other = other.waits_for
 
     def progress(self) -> object:
+        if any(p.is_busy for p in self.machine.processors):
+            return object()  # another thread runs a program; nobody knows for how long it will
         return self.machine.progress
 
     def stall_ms(self) -> float:
@@ -226,7 +229,7 @@ class SimMachines:
 
     def __init__(self) -> None:
         self.machine = Machine()
-        self.lock = self.machine.lock
+        self.lock: AbstractContextManager[object] = self.machine.lock
 
     def port(self, lane: Lane) -> Port:
         kind = lane.device.partition(":")[0]

@@ -38,6 +38,7 @@ class Context:
 class Machine:
     """See the module. Nothing happens between calls: whoever waits steps the machine.
 
+    lock           held in each step, but not while a program runs
     seed           draws which processor takes the next step
     faults         what goes wrong
     packets        carried out so far; with `waits` and `rings` what `faults` counts by
@@ -117,8 +118,9 @@ class Machine:
 
     def touch(self, party: str, address: int, nbytes: int, is_write: bool, what: str) -> None:
         """Check an access of a processor against the map and against the others' accesses."""
-        self.map.check(address, nbytes, is_write=is_write, what=f"{what} on {party}")
-        self.races.access(party, address, nbytes, is_write, what)
+        with self.lock:
+            self.map.check(address, nbytes, is_write=is_write, what=f"{what} on {party}")
+            self.races.access(party, address, nbytes, is_write, what)
 
     def run_code(self, processor: Processor, number: int, arguments: Sequence[int], place: str) -> None:
         """EXEC: run a program."""
@@ -126,7 +128,11 @@ class Machine:
         if found is None:
             raise DeviceError(f"{place}: EXEC of the program {number}, which there is not")
         name, code = found
-        code(Context(self, processor, name), arguments)
+        self.lock.release()  # a program may call Python, which may wait for another thread
+        try:
+            code(Context(self, processor, name), arguments)
+        finally:
+            self.lock.acquire()
         self.now_ns += EXEC_NS
 
     def seen(self, processor: Processor, tick: int) -> None:

@@ -3,6 +3,7 @@ races, faults and lost devices are found and named."""
 
 import random
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -425,6 +426,23 @@ def test_a_program_that_waits_for_its_own_queue_is_refused(devices: list[SimDevi
     launch, _ = one_write(device, 4, [Exec("waits")])
     launch()[0].wait()
     assert "a callback waits for work of sim/compute queued behind the program that called it" in seen[0]
+
+
+def test_a_program_may_wait_for_a_thread_that_uses_other_devices(devices: list[SimDevice]) -> None:
+    device, other = devices[0], devices[1]
+    launch, address = one_write(other, 7)
+
+    def delegates(context: Context, arguments: Sequence[int]) -> None:
+        thread = threading.Thread(target=lambda: launch()[0].wait())
+        thread.start()
+        thread.join(30)
+        with pytest.raises(DeviceLostError, match="sim cannot be reset: it is inside a program"):
+            device.reset()
+
+    device.port.programs["delegates"] = Loaded(device.machine.add_code("delegates", delegates))
+    mine, _ = one_write(device, 4, [Exec("delegates")])
+    mine()[0].wait()
+    assert words(address)[0] == 7
 
 
 def test_stages_are_readable() -> None:
