@@ -29,6 +29,7 @@ from fgrad.random.keys import PRNGKey as PRNGKey
 from fgrad.random.keys import clone as clone
 from fgrad.random.keys import key as key
 from fgrad.random.keys import key_data as key_data
+from fgrad.random.keys import key_dtype as key_dtype
 from fgrad.random.keys import key_impl as key_impl
 from fgrad.random.keys import wrap_key_data as wrap_key_data
 from fgrad.random.rejection import ball as ball
@@ -52,7 +53,7 @@ from fgrad.random.threefry import split as split
 __all__ = [
     "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy",
     "chisquare", "choice", "clone", "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in",
-    "gamma", "generalized_normal", "geometric", "gumbel", "key", "key_data", "key_impl", "laplace",
+    "gamma", "generalized_normal", "geometric", "gumbel", "key", "key_data", "key_dtype", "key_impl", "laplace",
     "loggamma", "logistic", "lognormal", "maxwell", "multinomial", "multivariate_normal", "normal",
     "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "shuffle", "split",
     "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",

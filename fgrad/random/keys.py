@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from fgrad.config import config
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.run.array import from_host
 from fgrad.run.eager import public
@@ -101,6 +102,15 @@ class KeyArray:
         known = int(np.prod([n for n in new if n != -1]))
         new = tuple([self.size // known if n == -1 else int(n) for n in new])
         return KeyArray(_reshape(self.words, (*new, 2)))
+
+    def copy(self) -> KeyArray:
+        """The same keys, in memory of their own."""
+        return KeyArray(self.words.copy())
+
+    def block_until_ready(self) -> KeyArray:
+        """Wait for the words; returns the array itself."""
+        self.words.block_until_ready()
+        return self
 
     def ravel(self) -> KeyArray:
         """The same keys along one axis."""
@@ -193,12 +203,17 @@ def _seeded(seed: ArrayLike) -> Array:
     hi = zero
     if x.dtype.itemsize == 8:
         hi = build.cast(build.shr(build.cast(x, dt.uint64), 32), dt.uint32)
+        if x.dtype is dt.int64 and not config.enable_x64:
+            narrow = build.and_(build.lt(x, 0), build.le(-(1 << 31), x))
+            hi = build.where(narrow, zero, hi)
     lo = build.cast(build.and_(build.cast(x, dt.uint64), 0xFFFFFFFF), dt.uint32)
     return Tracer(stack_words(hi, lo))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the name users know
     """A key as bare words, uint32[2], of an integer seed (64 bits of it count).
+
+    Negative seeds of 32 bits give the keys of 32-bit seeds, whose first word is 0, unless `enable_x64` is set.
 
     >>> PRNGKey(7)
     Array([0, 7], dtype=uint32)
@@ -210,7 +225,8 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the n
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"the seed {seed} does not fit in 64 bits")
         bits = seed & (1 << 64) - 1
-        return from_host(np.array([bits >> 32, bits & 0xFFFFFFFF], np.uint32))
+        narrow = -(1 << 31) <= seed < 0 and not config.enable_x64
+        return from_host(np.array([0 if narrow else bits >> 32, bits & 0xFFFFFFFF], np.uint32))
     return _seeded(seed)
 
 
@@ -239,6 +255,12 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
     return KeyArray(words)
 
 
+def key_dtype(impl: Any = None) -> KeyDType:
+    """The dtype of arrays of keys."""
+    _check_impl(impl)
+    return KEY
+
+
 def key_impl(keys: Any) -> str:
     """The name of the generator that `keys` belong to."""
     return IMPL
@@ -263,6 +285,6 @@ def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
 
 
 __all__ = [
-    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data", "key_impl",
+    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data", "key_dtype", "key_impl",
     "like_key", "normal_shape", "single", "stack_words", "words_node", "wrap_key_data",
 ]  # fmt: skip
