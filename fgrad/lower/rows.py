@@ -32,6 +32,7 @@ from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
+PLAIN = frozenset((Op.RESHAPE, Op.EXPAND, Op.AFTER))  # views that move nothing where only axes of one come and go
 HEAVY = 30  # instructions of a body above which two copies are written instead of four
 PIECE = 8  # rows added up in registers before their sum goes to scratch: as many streams as are prefetched
 COLUMNS = 1024  # of a block whose sums stay in the first cache
@@ -305,22 +306,31 @@ class _Rows:
                 done[u] = top + (u in self.reduce_set)
 
     def _visits(self) -> dict[UOp, set[int]]:
-        """Nodes below each phase's roots: node -> phases that evaluate it over the full shape."""
+        """Nodes below each phase's roots: node -> phases that evaluate it over the full shape.
+
+        `moved` are those that some view reads at another position than the cluster's own: what was kept for them at
+        that position need not be there yet.
+        """
         out: dict[UOp, set[int]] = {}
+        self.moved: set[UOp] = set()
         for root in [*[r.src[0] for r in self.reduces], *self.stores]:
             if root in self.reduce_set:
                 continue
             p = self.phase_of[root]
-            stack = [root]
+            stack = [(root, True)]
+            seen: set[tuple[UOp, bool]] = set()
             while stack:
-                u = stack.pop()
-                at = out.setdefault(u, set())
-                if p in at:
+                u, straight = stack.pop()
+                if (u, straight) in seen:
                     continue
-                at.add(p)
+                seen.add((u, straight))
+                out.setdefault(u, set()).add(p)
+                if not straight:
+                    self.moved.add(u)
                 if self._stop(u):
                     continue
-                stack += u.src
+                same = u.op in ELEMENTS or (u.op in PLAIN and squeeze(u.shape) == squeeze(u.src[0].shape))
+                stack += [(s, straight and same) for s in u.src]
         return out
 
     def _leaf_nodes(self) -> list[UOp]:
@@ -351,7 +361,9 @@ class _Rows:
             return
         size = math.prod([n for n, r in zip(self.dims, self.is_reduced, strict=True) if r])
         for u, phases in self.visits.items():
-            if len(phases) < 2 or u in self.loads or not self.is_full(u) or squeeze(u.shape) != self.shape:
+            if len(phases) < 2 or u in self.loads or u in self.moved:
+                continue
+            if not self.is_full(u) or squeeze(u.shape) != self.shape:
                 continue
             if u in self._own_stores:
                 self.reread[u] = min(phases)
