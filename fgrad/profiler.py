@@ -80,9 +80,9 @@ def stop_trace() -> Path:
 def trace(log_dir: str | os.PathLike[str]) -> Iterator[None]:
     """Take a trace of the block, also of one that raises.
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with profiler.trace(folder):
+    ...     with trace(folder):
     ...         x = jit(lambda x: x * 2)(fnp.ones(3))
     ...     len(os.listdir(folder))
     1
@@ -99,7 +99,7 @@ class annotate(ContextDecorator):
 
     Costs next to nothing while no trace is taken.
 
-    >>> with profiler.annotate("load"):
+    >>> with annotate("load"):
     ...     pass
     """
 

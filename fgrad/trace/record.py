@@ -36,10 +36,11 @@ def check_alive(params: Sequence[UOp], what: str) -> None:
     Raises LeakedTracerError saying where the first one was made, and by what kinds of object it is
     kept.
     """
-    gc.collect()
     own = set(params)
-    left = [t for t in (r() for r in _alive) if t is not None]
-    _alive[:] = [ref(t) for t in left]
+    if not any([not own.isdisjoint(open_params_below([t.node])) for t in _left()]):
+        return
+    gc.collect()  # some may be kept by cycles only
+    left = _left()
     for number in range(len(left)):  # no enumerate: its tuple would count among those who keep it
         t = left[number]
         if own.isdisjoint(open_params_below([t.node])):
@@ -54,6 +55,13 @@ def check_alive(params: Sequence[UOp], what: str) -> None:
                 "the value from the function instead of storing it outside"
             )
         )
+
+
+def _left() -> list[Tracer]:
+    """The tracers that still exist."""
+    left = [t for t in (r() for r in _alive) if t is not None]
+    _alive[:] = [ref(t) for t in left]
+    return left
 
 
 def _kind_of_holder(x: Any) -> str:
