@@ -111,31 +111,58 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 # ---- flattening
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
-    """-> (leaves, structure)."""
+    """The leaves of a tree and its structure, as a pair.
+
+    Containers are tuples, lists, dictionaries (in the order of their keys), None (no leaves) and registered classes.
+
+    is_leaf   is asked first whether a value counts as a leaf, here and in the functions below
+
+    >>> tree_flatten([1, {"b": 2, "a": None}])
+    ([1, 2], PyTreeSpec([*, {'a': None, 'b': *}]))
+    """
     return trees.flatten(tree, is_leaf)
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure with these leaves."""
+    """The tree of that structure with these leaves.
+
+    Raises ValueError for another number of leaves than the structure has.
+
+    >>> tree_unflatten(tree_structure({"a": 0, "b": 0}), [1, 2])
+    {'a': 1, 'b': 2}
+    """
     return trees.unflatten(treedef, leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves, in the order of the structure."""
+    """The leaves, in the order of the structure.
+
+    >>> tree_leaves({"b": 1, "a": [2, 3]})
+    [2, 3, 1]
+    """
     return trees.leaves_of(tree, is_leaf)
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """The structure without the leaves."""
+    """The structure without the leaves.
+
+    >>> tree_structure([0, {"a": 1}]) == tree_structure([5, {"a": 6}])
+    True
+    """
     return trees.structure(tree, is_leaf)
 
 
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """-> ([(path, leaf), ..], structure). A path is a tuple of keys; `keystr` prints it.
+    """The pairs (path, leaf) of a tree and its structure, as a pair.
+
+    A path is a tuple of keys; `keystr` prints it.
 
     is_leaf_takes_path   `is_leaf` is called with (path, value) instead of the value alone
+
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"w": [1, 2]})[0]]
+    [("['w'][0]", 1), ("['w'][1]", 2)]
     """
     if is_leaf_takes_path and is_leaf is not None:
         is_leaf = _replayed(_decisions(tree, is_leaf, ()))
@@ -173,12 +200,20 @@ def _children(tree: Any) -> list[tuple[Any, Any]]:
 def tree_leaves_with_path(
     tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """[(path, leaf), ..]."""
+    """The pairs (path, leaf) of a tree, in a list.
+
+    Arguments as in `tree_flatten_with_path`.
+
+    >>> tree_leaves_with_path({"w": 1})
+    [((DictKey(key='w'),), 1)]
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree of `f(leaf, *leaves of the others)`; the other trees have the structure of `tree`, or go deeper.
+    """The tree of `f(leaf, *leaves of the others)`.
+
+    The other trees have the structure of `tree`, or go deeper. Raises ValueError where they differ.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
     {'a': 3}
@@ -193,7 +228,13 @@ def tree_map_with_path(
     is_leaf: IsLeaf = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """As `tree_map`, with the path of the leaf as the first argument of `f`."""
+    """As `tree_map`, with the path of the leaf as the first argument of `f`.
+
+    Other arguments as in `tree_map` and `tree_flatten_with_path`.
+
+    >>> tree_map_with_path(lambda path, x: keystr(path), {"w": [1, 2]})
+    {'w': ["['w'][0]", "['w'][1]"]}
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [treedef.flatten_up_to(r) for r in rest]
     return treedef.unflatten(
@@ -210,7 +251,13 @@ def tree_reduce(
     initializer: Any = _MISSING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Leaves combined one after the other, from `initializer` on if it is given."""
+    """Leaves combined one after the other, from `initializer` on if it is given.
+
+    Raises TypeError for no leaves and no `initializer`.
+
+    >>> tree_reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]})
+    6
+    """
     leaves = tree_leaves(tree, is_leaf)
     if initializer is _MISSING:
         return functools.reduce(function, leaves)
@@ -224,7 +271,13 @@ def tree_reduce_associative(
     identity: Any = _MISSING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Leaves combined pairwise, as a balanced tree; `identity` is the result for no leaves."""
+    """Leaves combined pairwise, as a balanced tree; `identity` is the result for no leaves.
+
+    Raises ArgumentError for no leaves and no `identity`.
+
+    >>> tree_reduce_associative(lambda x, y: x + y, [1, 2, 3, 4])
+    10
+    """
     parts = tree_leaves(tree, is_leaf)
     if not parts:
         if identity is _MISSING:
@@ -237,12 +290,22 @@ def tree_reduce_associative(
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether all leaves are true."""
+    """Whether all leaves are true.
+
+    True for no leaves.
+
+    >>> tree_all({"a": True, "b": [False]})
+    False
+    """
     return all(tree_leaves(tree, is_leaf))
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """Whether every element is a leaf."""
+    """Whether every element is a leaf.
+
+    >>> all_leaves([1, 2]), all_leaves([1, [2]])
+    (True, False)
+    """
     return all(trees.structure(x, is_leaf).is_leaf() for x in iterable)
 
 
@@ -274,28 +337,52 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """The structure of `full_tree`, filled with the leaves of `prefix_tree` that stand above."""
+    """The structure of `full_tree`, filled with the leaves of `prefix_tree` that stand above.
+
+    Raises ValueError unless `prefix_tree` is the upper part of `full_tree`.
+
+    >>> tree_broadcast([1, 2], [{"a": 0, "b": 0}, 0])
+    [{'a': 1, 'b': 1}, 2]
+    """
     return optree.tree_broadcast_prefix(prefix_tree, full_tree, is_leaf, namespace=NAMESPACE)
 
 
 # ---- structures
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures one level down."""
+    """The structures one level down.
+
+    >>> treedef_children(tree_structure([0, 0]))
+    [PyTreeSpec(*), PyTreeSpec(*)]
+    """
     return list(treedef.children())
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is a single leaf."""
+    """Whether the structure is a single leaf.
+
+    >>> treedef_is_leaf(tree_structure(0)), treedef_is_leaf(tree_structure([0]))
+    (True, False)
+    """
     return bool(treedef.is_leaf())
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple of such trees."""
+    """The structure of a tuple of such trees.
+
+    >>> treedef_tuple([tree_structure(0), tree_structure([0])]) == tree_structure((0, [0]))
+    True
+    """
     return optree.treespec_tuple(tuple(treedefs), namespace=NAMESPACE)
 
 
 def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
-    """-> (children, what else there is to know) of a container. Raises ValueError for a leaf."""
+    """The children of a container and what else there is to know of it, as a pair.
+
+    Raises ValueError for a leaf.
+
+    >>> flatten_one_level([1, [2]])
+    ([1, [2]], None)
+    """
     if trees.structure(tree).is_leaf():
         raise ValueError(f"a leaf has no children, and can't be flattened: {tree!r}")
     children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
@@ -303,13 +390,23 @@ def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """-> ([(key, child), ..], what else there is to know) of a container. Raises ValueError for a leaf."""
+    """The pairs (key, child) of a container and what else there is to know of it, as a pair.
+
+    Raises ValueError for a leaf.
+
+    >>> flatten_one_level_with_keys({"a": 1})
+    ([(DictKey(key='a'), 1)], ['a'])
+    """
     _, metadata = flatten_one_level(tree)
     return [(key, child) for child, key in _children(tree)], metadata
 
 
 def is_tree_node(x: Any) -> bool:
-    """Whether `x` is a container, and not a leaf."""
+    """Whether `x` is a container, and not a leaf.
+
+    >>> is_tree_node([1]), is_tree_node(1)
+    (True, False)
+    """
     return not trees.structure(x, lambda y: y is not x).is_leaf()
 
 
@@ -345,7 +442,14 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make `nodetype` a container whose children have keys: object -> ([(key, child), ..], metadata)."""
+    """Make `nodetype` a container whose children have keys.
+
+    flatten_with_keys   object -> ([(key, child), ..], metadata); metadata is compared and hashed
+    unflatten_func      (metadata, children) -> object
+    flatten_func        object -> (children, metadata), where that is cheaper
+
+    Raises ValueError for a class that is registered already.
+    """
 
     def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
         pairs, metadata = flatten_with_keys(x)
@@ -421,7 +525,11 @@ def register_dataclass(
 
 
 def register_static(cls: type[T]) -> type[T]:
-    """Class decorator: objects have no leaves and are compared and hashed as a whole."""
+    """Class decorator for objects without leaves, which are compared and hashed as a whole.
+
+    >>> tree_leaves([1, register_static(type("Mode", (), {}))()])
+    [1]
+    """
     _register(cls, lambda x: ((), x), lambda x, _: x, namespace=NAMESPACE)
     return cls
 

@@ -47,8 +47,12 @@ def _spec(letters: str, first: str, ndim: int) -> tuple[int, ...]:
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """`dimension_numbers` worked out: None is (NCHW, OIHW, NCHW); or three strings such as
-    ("NHWC", "HWIO", "NHWC").
+    """The `dimension_numbers` of convolutions, worked out.
+
+    dimension_numbers   None: (NCHW, OIHW, NCHW); or three strings such as ("NHWC", "HWIO", "NHWC")
+
+    >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC")).lhs_spec
+    (0, 3, 1, 2)
     """
     ndim = len(lhs_shape)
     if len(rhs_shape) != ndim:
@@ -145,15 +149,21 @@ def conv_general_dilated(
 ) -> Array:
     """Convolution (as in neural networks: the kernel is not flipped) over any number of spatial axes.
 
-    lhs                 input, by default [batch, feature, spatial..]
-    rhs                 kernel, by default [output feature, input feature / feature_group_count,
-                        spatial..]
-    padding             "SAME", "SAME_LOWER", "VALID", or one (low, high) for each spatial axis,
-                        negative ones cut
-    lhs_dilation        places between input elements (a stride of the transposed convolution)
-    rhs_dilation        places between kernel elements
+    lhs                  input, by default [batch, feature, spatial..]
+    rhs                  kernel, by default [output feature, input feature / feature_group_count, spatial..]
+    window_strides       one for each spatial axis
+    padding              "SAME", "SAME_LOWER", "VALID", or one (low, high) for each spatial axis, negative ones cut
+    lhs_dilation         places between input elements (a stride of the transposed convolution)
+    rhs_dilation         places between kernel elements
+    dimension_numbers    the order of axes, as `conv_dimension_numbers` takes it
+    feature_group_count  features are convolved in so many groups apart from each other
+    batch_group_count    the same for the batch: group i goes to the i-th part of the output features
 
-    Raises ShapeError when features and groups do not fit.
+    The dtype is the promoted one (or preferred_element_type); half types are added in float32. Raises ShapeError
+    when features and groups do not fit.
+
+    >>> conv_general_dilated(fnp.ones((1, 1, 4)), fnp.ones((1, 1, 2)), (1,), "VALID")
+    Array([[[2., 2., 2.]]], dtype=float32)
     """
     (x, w), dtype, weak = promoted(lhs, rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
@@ -218,7 +228,13 @@ def conv(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """`conv_general_dilated` with default axes and without dilation."""
+    """`conv_general_dilated` with default axes and without dilation.
+
+    Arguments as there: lhs [batch, feature, spatial..], rhs [output feature, input feature, spatial..].
+
+    >>> conv(fnp.ones((1, 2, 4, 4)), fnp.ones((3, 2, 2, 2)), (1, 1), "SAME").shape
+    (1, 3, 4, 4)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -239,7 +255,13 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """`conv_general_dilated` with default axes."""
+    """`conv_general_dilated` with default axes.
+
+    Arguments as there; a dilation of None is 1.
+
+    >>> conv_with_general_padding(fnp.ones((1, 2, 4)), fnp.ones((3, 2, 2)), (1,), [(1, 1)], None, None).shape
+    (1, 3, 5)
+    """
     return conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
         preferred_element_type=preferred_element_type,
@@ -272,11 +294,14 @@ def conv_transpose(
 ) -> Array:
     """The transposed convolution ("deconvolution"): `strides` spread the input apart.
 
-    padding            "SAME" gives size * stride, "VALID" the full size, or explicit pairs for
-                       the dilated input
+    strides            the places between input elements
+    padding            "SAME" gives size * stride, "VALID" the full size, or explicit pairs for the dilated input
+    rhs_dilation       places between kernel elements
     dimension_numbers  default NHWC, HWIO, NHWC (and alike for 1 and 3 spatial axes)
-    transpose_kernel   flip the kernel and exchange its feature axes: then this is the gradient of
-                       a convolution
+    transpose_kernel   flip the kernel and exchange its feature axes: then this is the gradient of a convolution
+
+    >>> conv_transpose(fnp.ones((1, 3, 1)), fnp.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
+    Array([1., 1., 1., 1., 1., 1.], dtype=float32)
     """
     (x, w), _, _ = promoted(lhs, rhs)
     if dimension_numbers is None:
@@ -331,7 +356,15 @@ def conv_general_dilated_patches(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Array:
-    """The windows that a convolution sees: its features are (input feature, kernel position..), flattened."""
+    """The windows that a convolution sees: its features are (input feature, kernel position..), flattened.
+
+    lhs [batch, feature, spatial..] -> [batch, feature * prod(filter_shape), spatial..], by default; other arguments
+    as in `conv_general_dilated`.
+
+    >>> conv_general_dilated_patches(fnp.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")
+    Array([[[0., 1., 2.],
+            [1., 2., 3.]]], dtype=float32)
+    """
     (x,), _, weak = promoted(lhs)
     fake = (1, 1, *filter_shape)
     if dimension_numbers is None or isinstance(dimension_numbers, ConvDimensionNumbers):
@@ -375,7 +408,13 @@ def conv_shape_tuple(
     pads: Any,
     batch_group_count: int = 1,
 ) -> tuple[int, ...]:
-    """The shape of a convolution of [batch, feature, spatial..] by [out, in, spatial..]."""
+    """The shape of a convolution of [batch, feature, spatial..] by [out, in, spatial..].
+
+    pads   one (low, high) for each spatial axis, or the name of a padding
+
+    >>> conv_shape_tuple((1, 2, 8, 8), (3, 2, 3, 3), (2, 2), "SAME")
+    (1, 3, 4, 4)
+    """
     sizes, spans = list(lhs_shape[2:]), list(rhs_shape[2:])
     rows = zip(sizes, spans, strides, _filled_padding(pads, sizes, spans, strides), strict=True)
     places = [max(0, (n + lo + hi - k) // s + 1) for n, k, s, (lo, hi) in rows]
@@ -389,7 +428,13 @@ def conv_general_shape_tuple(
     padding: Any,
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """The shape of a convolution with any order of axes."""
+    """The shape of a convolution with any order of axes.
+
+    Arguments as in `conv_general_dilated`.
+
+    >>> conv_general_shape_tuple((1, 8, 8, 2), (3, 3, 2, 4), (1, 1), "VALID", ("NHWC", "HWIO", "NHWC"))
+    (1, 6, 6, 4)
+    """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     plain = conv_shape_tuple(
         [lhs_shape[a] for a in numbers.lhs_spec], [rhs_shape[a] for a in numbers.rhs_spec], window_strides, padding

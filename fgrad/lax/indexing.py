@@ -174,10 +174,19 @@ def gather(
 ) -> Array:
     """Windows of `slice_sizes` at computed places of `operand`.
 
-    start_indices   integers [batch.., components]: one start for each window
-    mode            "fill" (the default): windows outside become `fill_value` (NaN, or the extreme
-                    integer); "clip": they
-                    are moved inside; "promise_in_bounds": there are none
+    operand of any dtype, start_indices [batch.., components] -> [batch.., offset..], as `dimension_numbers` orders it.
+
+    start_indices    integers: one start for each window, a component for each axis of start_index_map
+    slice_sizes      the size of a window along each axis of the operand
+    mode             "fill" (the default): windows outside become `fill_value` (NaN, or the extreme integer); "clip":
+                     they are moved inside; "promise_in_bounds": there are none
+    unique_indices   this and indices_are_sorted are promises that nothing here needs
+
+    Raises ShapeError where dimension numbers and shapes do not fit.
+
+    >>> numbers = GatherDimensionNumbers((), (0,), (0,))
+    >>> gather(fnp.array([5, 6, 7]), fnp.array([[2], [0]]), numbers, (1,))
+    Array([7, 5], dtype=int64)
     """
     t, indices = lift(operand), lift(start_indices).node
     d = GatherDimensionNumbers(*dimension_numbers)
@@ -280,8 +289,15 @@ def scatter(
 ) -> Array:
     """`operand` with windows at computed places replaced by `updates`; of several at one place the last stays.
 
-    mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are
-           moved inside
+    operand [*s], scatter_indices [batch.., components], updates [batch.., window..] -> [*s]; the operand's dtype.
+
+    mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are moved inside
+
+    Raises ShapeError where dimension numbers and shapes do not fit.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter(fnp.zeros(3), fnp.array([[2], [0]]), fnp.array([5.0, 6.0]), numbers)
+    Array([6., 0., 5.], dtype=float32)
     """
     return _scatter("scatter", operand, scatter_indices, updates, dimension_numbers, mode, Mode.SET)
 
@@ -296,7 +312,14 @@ def scatter_add(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """`operand` with `updates` added at computed places; all at one place count."""
+    """`operand` with `updates` added at computed places; all at one place count.
+
+    Arguments as in `scatter`.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_add(fnp.zeros(3), fnp.array([[2], [2]]), fnp.array([5.0, 6.0]), numbers)
+    Array([ 0.,  0., 11.], dtype=float32)
+    """
     return _scatter("scatter_add", operand, scatter_indices, updates, dimension_numbers, mode, Mode.ADD)
 
 
@@ -310,7 +333,14 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """`operand` with `updates` subtracted at computed places; all at one place count."""
+    """`operand` with `updates` subtracted at computed places; all at one place count.
+
+    Arguments as in `scatter`.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_sub(fnp.zeros(3), fnp.array([[2], [0]]), fnp.array([5.0, 6.0]), numbers)
+    Array([-6.,  0., -5.], dtype=float32)
+    """
     less = Tracer(build.neg(lift(updates).node), lift(updates).weak)
     return _scatter("scatter_sub", operand, scatter_indices, less, dimension_numbers, mode, Mode.ADD)
 
@@ -325,7 +355,14 @@ def scatter_mul(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """`operand` multiplied by `updates` at computed places; all at one place count."""
+    """`operand` multiplied by `updates` at computed places; all at one place count.
+
+    Arguments as in `scatter`; the derivative does not divide by the elements.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_mul(fnp.ones(3), fnp.array([[2], [2]]), fnp.array([5.0, 6.0]), numbers)
+    Array([ 1.,  1., 30.], dtype=float32)
+    """
     return _scatter("scatter_mul", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MUL)
 
 
@@ -339,7 +376,14 @@ def scatter_min(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """The smaller of `operand` and `updates` at computed places."""
+    """The smaller of `operand` and `updates` at computed places.
+
+    Arguments as in `scatter`; those that share the minimum share the derivative.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_min(fnp.ones(3), fnp.array([[2], [0]]), fnp.array([5.0, -6.0]), numbers)
+    Array([-6.,  1.,  1.], dtype=float32)
+    """
     return _scatter("scatter_min", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MIN)
 
 
@@ -353,13 +397,28 @@ def scatter_max(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Array:
-    """The larger of `operand` and `updates` at computed places."""
+    """The larger of `operand` and `updates` at computed places.
+
+    Arguments as in `scatter`; those that share the maximum share the derivative.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_max(fnp.ones(3), fnp.array([[2], [0]]), fnp.array([5.0, -6.0]), numbers)
+    Array([1., 1., 5.], dtype=float32)
+    """
     return _scatter("scatter_max", operand, scatter_indices, updates, dimension_numbers, mode, Mode.MAX)
 
 
 @public(static=("axes",))
 def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
-    """src[.., idxs[0], .., idxs[1], ..] along `axes`, one index array for each; these axes go first in the result."""
+    """The elements at index arrays along `axes`, one array for each; these axes go first in the result.
+
+    src [.., n, ..], idxs integers [*b] -> [*b, other axes of src..]; indices as in `gather` with its default mode.
+
+    >>> index_take(fnp.array([[1, 2], [3, 4]]), (fnp.array([1, 0, 1]),), (1,))
+    Array([[2, 4],
+           [1, 3],
+           [2, 4]], dtype=int64)
+    """
     t = lift(src)
     nodes = [build.cast(lift(i).node, dt.int64) for i in idxs]
     nodes = [build.where(build.lt(i, 0), build.add(i, t.shape[a]), i) for i, a in zip(nodes, axes, strict=True)]
@@ -384,7 +443,14 @@ def scatter_apply(
 ) -> Array:
     """`operand` with `func` applied, once, to every element in windows of `update_shape` at computed places.
 
-    func   works element by element
+    func           works element by element
+    update_shape   the shape of the updates that `scatter` would have here
+
+    Other arguments as in `scatter`.
+
+    >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter_apply(fnp.arange(3), fnp.array([[2]]), fnp.negative, numbers, update_shape=(1,))
+    Array([ 0,  1, -2], dtype=int64)
     """
     nothing, there = full_like(operand, False, "bool"), full(update_shape, True, "bool")
     hit = scatter(nothing, scatter_indices, there, dimension_numbers, mode=mode)

@@ -25,9 +25,14 @@ builtin_slice = slice
 # ---- fixed
 @public(static=("start_indices", "limit_indices", "strides"))
 def slice(operand: ArrayLike, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None) -> Array:
-    """The elements start, start+stride, .. below limit, along every axis.
+    """The elements start, start + stride, .. below limit, along every axis.
+
+    operand [n, ..] -> [ceil((limit - start) / stride), ..]; the dtype stays.
 
     Raises ShapeError unless 0 <= start <= limit <= size and stride >= 1.
+
+    >>> slice(fnp.arange(6), (1,), (6,), (2,))
+    Array([1, 3, 5], dtype=int64)
     """
     t = lift(operand)
     steps = (1,) * t.ndim if strides is None else tuple(strides)
@@ -54,7 +59,14 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """operand[start:limit:stride] along one axis, with Python's meaning of None and negative numbers."""
+    """The elements start, start + stride, .. below limit, along one axis.
+
+    None and negative numbers mean what they do in operand[start:limit:stride]. The indices are Python integers;
+    `dynamic_slice_in_dim` takes computed ones.
+
+    >>> slice_in_dim(fnp.arange(5), -2, None)
+    Array([3, 4], dtype=int64)
+    """
     t = lift(operand)
     at = axis_of(axis, t.ndim, "slice_in_dim")
     if stride < 1:
@@ -65,7 +77,15 @@ def slice_in_dim(
 
 @public(static=("index", "axis", "keepdims"))
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """One slice along `axis`; raises OutOfBoundsError when there is none."""
+    """One slice along `axis`, at an index that is a Python integer.
+
+    keepdims   the axis stays, with size 1
+
+    Raises OutOfBoundsError for an index outside.
+
+    >>> index_in_dim(fnp.array([[1, 2], [3, 4]]), -1, keepdims=False)
+    Array([3, 4], dtype=int64)
+    """
     t = lift(operand)
     at = axis_of(axis, t.ndim, "index_in_dim")
     n, i = t.shape[at], operator.index(index)
@@ -126,7 +146,11 @@ def dynamic_slice(
 ) -> Array:
     """The part of `slice_sizes` that starts at computed indices, moved inside the array where it would leave it.
 
-    start_indices   one integer scalar for each axis, or a vector of them
+    start_indices            one integer scalar for each axis, or a vector of them
+    slice_sizes              the shape of the result
+    allow_negative_indices   negative ones count from the end, in this and the functions below
+
+    The derivative is that of what was read. Raises ShapeError for sizes larger than the array's.
 
     >>> dynamic_slice(fnp.arange(5), (3,), (3,))
     Array([2, 3, 4], dtype=int64)
@@ -147,7 +171,14 @@ def dynamic_slice_in_dim(
     axis: int = 0,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """`dynamic_slice` along one axis."""
+    """`dynamic_slice` along one axis.
+
+    start_index   an integer scalar; the other axes are taken whole
+
+    >>> dynamic_slice_in_dim(fnp.array([[1, 2, 3], [4, 5, 6]]), 1, 2, axis=1)
+    Array([[2, 3],
+           [5, 6]], dtype=int64)
+    """
     t = lift(operand)
     at = axis_of(axis, t.ndim, "dynamic_slice_in_dim")
     sizes = list(t.shape)
@@ -176,7 +207,14 @@ def dynamic_index_in_dim(
     keepdims: bool = True,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The slice at a computed index along one axis."""
+    """The slice at a computed index along one axis.
+
+    index      an integer scalar; one outside is moved inside
+    keepdims   the axis stays, with size 1
+
+    >>> dynamic_index_in_dim(fnp.array([[1, 2], [3, 4]]), 1, keepdims=False)
+    Array([3, 4], dtype=int64)
+    """
     part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices)
     node = lift(part).node
     at = axis_of(axis, node.ndim, "dynamic_index_in_dim")
@@ -187,7 +225,17 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any, allow_negative_indices: bool = True
 ) -> Array:
-    """`operand` with a part replaced by `update`, at computed indices moved so that it lies inside."""
+    """`operand` with a part replaced by `update`, at computed indices moved so that it lies inside.
+
+    operand [*s], update [*t] with t <= s -> [*s]; `update` is converted to the dtype of `operand`.
+
+    start_indices   one integer scalar for each axis, or a vector of them
+
+    Raises ShapeError for an update larger than the operand.
+
+    >>> dynamic_update_slice(fnp.arange(5), fnp.array([8, 9]), (2,))
+    Array([0, 1, 8, 9, 4], dtype=int64)
+    """
     t = lift(operand)
     value = cast_node(update, t.node.dtype)
     if value.ndim != t.ndim or any(k > n for k, n in zip(value.shape, t.shape, strict=True)):
@@ -214,7 +262,13 @@ def dynamic_update_slice_in_dim(
     axis: int,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """`dynamic_update_slice` along one axis."""
+    """`dynamic_update_slice` along one axis.
+
+    start_index   an integer scalar; the update starts at 0 along the other axes
+
+    >>> dynamic_update_slice_in_dim(fnp.arange(4), fnp.array([8, 9]), 9, axis=0)
+    Array([0, 1, 8, 9], dtype=int64)
+    """
     t = lift(operand)
     starts: list[Any] = [0] * t.ndim
     starts[axis_of(axis, t.ndim, "dynamic_update_slice_in_dim")] = start_index
@@ -229,7 +283,14 @@ def dynamic_update_index_in_dim(
     axis: int,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """One slice along `axis` replaced; `update` may lack that axis."""
+    """One slice along `axis` replaced; `update` may lack that axis.
+
+    index   an integer scalar; one outside is moved inside
+
+    >>> dynamic_update_index_in_dim(fnp.array([[1, 2], [3, 4]]), fnp.array([8, 9]), 0, axis=1)
+    Array([[8, 2],
+           [9, 4]], dtype=int64)
+    """
     t, value = lift(operand), lift(update)
     at = axis_of(axis, t.ndim, "dynamic_update_index_in_dim")
     node = value.node

@@ -31,17 +31,36 @@ def _dtype(given: DTypeLike, default: DTypeLike) -> dt.DType:
 
 
 def zeros(key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None) -> Array:
-    """All 0; the key is not used."""
+    """All 0; the key is not used.
+
+    An initializer itself: (key, shape, dtype) -> array; float32 by default.
+
+    >>> zeros(None, (2,))
+    Array([0., 0.], dtype=float32)
+    """
     return full(shape, 0, _dtype(dtype, None))
 
 
 def ones(key: Any, shape: Sequence[int], dtype: DTypeLike = None, out_sharding: None = None) -> Array:
-    """All 1; the key is not used."""
+    """All 1; the key is not used.
+
+    An initializer itself: (key, shape, dtype) -> array; float32 by default.
+
+    >>> ones(None, (2,))
+    Array([1., 1.], dtype=float32)
+    """
     return full(shape, 1, _dtype(dtype, None))
 
 
 def constant(value: Any, dtype: DTypeLike = None) -> Initializer:
-    """Every element the same `value`."""
+    """Every element the same `value`.
+
+    value   a number, or an array that broadcasts to the shape
+    dtype   of the result, unless the initializer is called with one; float32 by default
+
+    >>> constant(0.5)(None, (2,))
+    Array([0.5, 0.5], dtype=float32)
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return full(shape, value, _dtype(dtype, None))
@@ -50,7 +69,13 @@ def constant(value: Any, dtype: DTypeLike = None) -> Initializer:
 
 
 def uniform(scale: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
-    """Uniform in [0, scale)."""
+    """Uniform in [0, scale).
+
+    `dtype` as in `constant`.
+
+    >>> uniform(0.1)(random.key(0), (2, 3)).shape
+    (2, 3)
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return functions.multiply(continuous.uniform(key, shape, _dtype(dtype, None)), scale)
@@ -59,7 +84,13 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
-    """Normal with mean 0 and that standard deviation."""
+    """Normal with mean 0 and that standard deviation.
+
+    `dtype` as in `constant`.
+
+    >>> normal(0.1)(random.key(0), (2, 3)).shape
+    (2, 3)
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return functions.multiply(continuous.normal(key, shape, _dtype(dtype, None)), stddev)
@@ -70,7 +101,13 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """stddev times standard normal numbers between `lower` and `upper`."""
+    """stddev times standard normal numbers between `lower` and `upper`.
+
+    lower, upper   are bounds before the multiplication with `stddev`, which is not that of the result
+
+    >>> fnp.abs(truncated_normal(0.1)(random.key(0), (100,))).max() <= 0.2
+    Array(True, dtype=bool)
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         x = continuous.truncated_normal(key, lower, upper, shape, _dtype(dtype, None))
@@ -87,7 +124,13 @@ def _product(shape: Sequence[int], axes: Axes) -> int:
 def fans(shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()) -> tuple[float, float]:
     """-> (fan_in, fan_out): how many inputs feed an output, and the other way round.
 
-    Axes that are neither are the receptive field and count for both.
+    in_axis, out_axis   one axis or several
+    batch_axis          axes that count for neither
+
+    Axes that are none of these are the receptive field and count for both.
+
+    >>> fans((3, 3, 16, 32))
+    (144.0, 288.0)
     """
     if len(shape) < 2 and isinstance(in_axis, int) and isinstance(out_axis, int):
         raise note_user_line(
@@ -114,6 +157,11 @@ def variance_scaling(
 
     mode          what n is: "fan_in", "fan_out", "fan_avg", or "fan_geo_avg"
     distribution  "truncated_normal", "normal" or "uniform"
+
+    Axes as in `fans`. Raises ArgumentError for other words.
+
+    >>> variance_scaling(2.0, "fan_in", "normal")(random.key(0), (64, 32)).shape
+    (64, 32)
     """
     if mode not in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg"):
         raise note_user_line(ArgumentError(f'mode is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg", got {mode!r}'))
@@ -171,6 +219,12 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
     """A random matrix whose rows or columns (whichever are fewer) are orthogonal and have length `scale`.
 
     column_axis   the axis of the columns; all others together are the rows
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> w = orthogonal()(random.key(0), (2, 4))
+    >>> fnp.allclose(w @ w.T, fnp.eye(2), atol=1e-5)
+    Array(True, dtype=bool)
     """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
@@ -185,7 +239,13 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
-    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and 0 around."""
+    """A convolution kernel [spatial.., in, out], in <= out, that is orthogonal at its center and 0 around.
+
+    Raises ShapeError for other shapes.
+
+    >>> delta_orthogonal()(random.key(0), (3, 2, 4)).shape
+    (3, 2, 4)
+    """
 
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:

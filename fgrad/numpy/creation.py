@@ -245,6 +245,7 @@ def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = ""
     >>> _ = file.write(b"abc"), file.flush()
     >>> fromfile(file.name, dtype="uint8")
     Array([97, 98, 99], dtype=uint8)
+    >>> file.close()
     """
     return from_host(np.fromfile(file, to_dtype(dtype).np, count, sep, offset))
 

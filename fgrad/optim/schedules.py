@@ -32,7 +32,11 @@ def _numbers(*values: ArrayLike) -> list[UOp]:
 
 
 def constant_schedule(value: float) -> Schedule:
-    """Always `value`."""
+    """Always `value`.
+
+    >>> constant_schedule(0.1)(1000)
+    0.1
+    """
     return lambda count: value
 
 
@@ -58,7 +62,13 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """From init_value to end_value within `transition_steps`, as a power of what is left."""
+    """From init_value to end_value within `transition_steps`, as a power of what is left.
+
+    transition_begin   the step at which it leaves init_value; after transition_steps more it stays at end_value
+
+    >>> polynomial_schedule(1.0, 0.0, 2, 4)(2)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
     if transition_steps <= 0:
         return constant_schedule(init_value)
     steps, begin = float(transition_steps), float(max(transition_begin, 0))
@@ -67,6 +77,8 @@ def polynomial_schedule(
 
 def linear_schedule(init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """From init_value to end_value in a straight line, then constant.
+
+    transition_steps, transition_begin   as in `polynomial_schedule`
 
     >>> linear_schedule(1.0, 0.0, 4)(1)
     Array(0.75, dtype=float32, weak_type=True)
@@ -84,7 +96,15 @@ def _cosine(count: ArrayLike, start: ArrayLike, steps: ArrayLike, alpha: ArrayLi
 
 
 def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0) -> Schedule:
-    """From init_value to alpha * init_value along half a cosine wave."""
+    """From init_value to alpha * init_value along half a cosine wave.
+
+    exponent   of the wave; after decay_steps it stays where it is
+
+    Raises ArgumentError unless decay_steps is positive.
+
+    >>> cosine_decay_schedule(1.0, 10)(10)
+    Array(0., dtype=float32, weak_type=True)
+    """
     if not decay_steps > 0:
         raise note_user_line(ArgumentError(f"cosine_decay_schedule needs decay_steps above 0, got {decay_steps}"))
     return lambda count: _cosine(count, init_value, float(decay_steps), alpha, exponent)
@@ -121,7 +141,14 @@ def exponential_decay(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Schedule:
-    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent down."""
+    """init_value * decay_rate ** (count / transition_steps); `staircase` rounds the exponent down.
+
+    transition_begin   the step at which it leaves init_value
+    end_value          is not crossed
+
+    >>> exponential_decay(1.0, 2, 0.5)(4)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
     if transition_steps <= 0 or decay_rate == 0:
         return constant_schedule(init_value)
     end = 0.0 if end_value is None else end_value
@@ -144,7 +171,11 @@ def _switched(count: ArrayLike, values: list[ArrayLike], boundaries: list[ArrayL
 def piecewise_constant_schedule(
     init_value: float, boundaries_and_scales: Mapping[int, float] | None = None
 ) -> Schedule:
-    """init_value, multiplied by a factor from every boundary on: {boundary: factor}."""
+    """init_value, multiplied by a factor from every boundary on: {boundary: factor}.
+
+    >>> piecewise_constant_schedule(1.0, {3: 0.1})(4)
+    Array(0.1, dtype=float32, weak_type=True)
+    """
     table = sorted((boundaries_and_scales or {}).items())
     values, value = [init_value], init_value
     for _, factor in table:
@@ -155,7 +186,14 @@ def piecewise_constant_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """One schedule after the other: number i + 1 begins, counting from 0, at step boundaries[i]."""
+    """One schedule after the other: number i + 1 begins, counting from 0, at step boundaries[i].
+
+    Raises ArgumentError unless there is one boundary less than schedules.
+
+    >>> schedule = join_schedules([constant_schedule(0.1), constant_schedule(0.2)], [5])
+    >>> schedule(4), schedule(5)
+    (Array(0.1, dtype=float32, weak_type=True), Array(0.2, dtype=float32, weak_type=True))
+    """
     if len(boundaries) != len(schedules) - 1:
         raise note_user_line(
             ArgumentError(f"join_schedules of {len(schedules)} schedules needs {len(schedules) - 1} boundaries")
@@ -183,7 +221,13 @@ def warmup_cosine_decay_schedule(
     end_value: float = 0.0,
     exponent: float = 1.0,
 ) -> Schedule:
-    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step `decay_steps`."""
+    """Linear from init_value to peak_value, then half a cosine wave down to end_value at step `decay_steps`.
+
+    Raises ArgumentError unless decay_steps, which counts the warmup too, is larger than warmup_steps.
+
+    >>> warmup_cosine_decay_schedule(0.0, 1.0, 5, 10)(5)
+    Array(1., dtype=float32, weak_type=True)
+    """
     if not decay_steps > warmup_steps:
         raise note_user_line(
             ArgumentError(f"decay_steps ({decay_steps}) counts the warmup too and must be above it ({warmup_steps})")
@@ -199,7 +243,11 @@ def warmup_cosine_decay_schedule(
 
 
 def warmup_constant_schedule(init_value: float, peak_value: float, warmup_steps: int) -> Schedule:
-    """Linear from init_value to peak_value, then constant."""
+    """Linear from init_value to peak_value, then constant.
+
+    >>> warmup_constant_schedule(0.0, 1.0, 4)(2)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return linear_schedule(init_value, peak_value, warmup_steps)
 
 
@@ -213,7 +261,13 @@ def warmup_exponential_decay_schedule(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Schedule:
-    """Linear from init_value to peak_value, then exponential."""
+    """Linear from init_value to peak_value, then exponential.
+
+    Arguments after the warmup as in `exponential_decay`.
+
+    >>> warmup_exponential_decay_schedule(0.0, 1.0, 4, 2, 0.5)(6)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     decay = exponential_decay(peak_value, transition_steps, decay_rate, transition_begin, staircase, end_value)
     return join_schedules([linear_schedule(init_value, peak_value, warmup_steps), decay], [warmup_steps])
 

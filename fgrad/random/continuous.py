@@ -99,7 +99,11 @@ def uniform(
 ) -> Array:
     """Uniform numbers in [minval, maxval).
 
-    minval, maxval   broadcast to `shape`; dtype is a floating dtype (default float32)
+    shape            of the result
+    dtype            floating; float32 by default (float64 with `enable_x64`)
+    minval, maxval   broadcast to `shape`
+
+    The bits are those of JAX's threefry with the partitionable layout. Raises DtypeError for other dtypes.
 
     >>> uniform(key(0), (2,))
     Array([0.947667 , 0.9785799], dtype=float32)
@@ -112,7 +116,13 @@ def uniform(
 
 @public(static=("shape", "dtype"))
 def normal(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Standard normal numbers; complex ones have independent parts of variance 1/2."""
+    """Standard normal numbers; complex ones have independent parts of variance 1/2.
+
+    `shape` and `dtype` as in `uniform`; complex dtypes are allowed.
+
+    >>> normal(key(0), (2,)).dtype
+    dtype('float32')
+    """
     words, size = single(key, "normal"), normal_shape(shape, "normal")
     kind = None if dtype is None else to_dtype(dtype)
     if kind is not None and kind.is_complex:
@@ -126,7 +136,14 @@ def normal(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 def truncated_normal(
     key: Any, lower: ArrayLike, upper: ArrayLike, shape: Shape = None, dtype: DTypeLike = None
 ) -> Array:
-    """Standard normal numbers under the condition lower < x < upper."""
+    """Standard normal numbers under the condition lower < x < upper.
+
+    shape   of the result, to which `lower` and `upper` broadcast; by default what they broadcast to
+
+    >>> x = truncated_normal(key(0), 0.0, 1.0, (100,))
+    >>> fnp.all((x > 0) & (x < 1))
+    Array(True, dtype=bool)
+    """
     dtype = float_of(dtype, "truncated_normal")
     low, high = cast_node(lower, dtype), cast_node(upper, dtype)
     size = sample_shape(shape, "truncated_normal", low, high)
@@ -154,7 +171,13 @@ def next_to(x: UOp, toward: float) -> UOp:
 
 @public(static=("shape", "dtype"))
 def lognormal(key: Any, sigma: ArrayLike = 1.0, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Numbers whose logarithm is normal with mean 0 and standard deviation `sigma`."""
+    """Numbers whose logarithm is normal with mean 0 and standard deviation `sigma`.
+
+    shape   of the result, to which `sigma` broadcasts; that of `sigma` by default
+
+    >>> lognormal(key(0), 0.5, (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "lognormal")
     s = cast_node(sigma, dtype)
     size = sample_shape(shape, "lognormal", s)
@@ -164,21 +187,39 @@ def lognormal(key: Any, sigma: ArrayLike = 1.0, shape: Shape = None, dtype: DTyp
 # ---- by a formula from uniform numbers
 @public(static=("shape", "dtype"))
 def exponential(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Exponential numbers of rate 1."""
+    """Exponential numbers of rate 1.
+
+    `shape` and `dtype` as in `uniform`.
+
+    >>> exponential(key(0), (2,)).shape
+    (2,)
+    """
     size = normal_shape(shape, "exponential")
     return Tracer(exponential_node(single(key, "exponential"), size, float_of(dtype, "exponential")))
 
 
 @public(static=("shape", "dtype", "mode"))
 def gumbel(key: Any, shape: Shape = (), dtype: DTypeLike = None, mode: str | None = None) -> Array:
-    """Standard Gumbel numbers; mode="high" spends twice the bits on the far tail."""
+    """Standard Gumbel numbers; mode="high" spends twice the bits on the far tail.
+
+    `shape` and `dtype` as in `uniform`. Raises ValueError for another mode than "low" and "high".
+
+    >>> gumbel(key(0), (2,)).shape
+    (2,)
+    """
     size = normal_shape(shape, "gumbel")
     return Tracer(gumbel_node(single(key, "gumbel"), size, float_of(dtype, "gumbel"), mode))
 
 
 @public(static=("shape", "dtype"))
 def laplace(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Laplace numbers of location 0 and scale 1."""
+    """Laplace numbers of location 0 and scale 1.
+
+    `shape` and `dtype` as in `uniform`.
+
+    >>> laplace(key(0), (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "laplace")
     low = -1.0 + float(dt.finfo(dtype).epsneg)
     u = uniform_node(single(key, "laplace"), normal_shape(shape, "laplace"), dtype, low, 1)
@@ -188,7 +229,13 @@ def laplace(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 
 @public(static=("shape", "dtype"))
 def logistic(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Logistic numbers of location 0 and scale 1."""
+    """Logistic numbers of location 0 and scale 1.
+
+    `shape` and `dtype` as in `uniform`.
+
+    >>> logistic(key(0), (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "logistic")
     tiny = dt.finfo(dtype).tiny
     u = uniform_node(single(key, "logistic"), normal_shape(shape, "logistic"), dtype, tiny, 1)
@@ -197,7 +244,13 @@ def logistic(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 
 @public(static=("shape", "dtype"))
 def cauchy(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Cauchy numbers of location 0 and scale 1."""
+    """Cauchy numbers of location 0 and scale 1.
+
+    `shape` and `dtype` as in `uniform`.
+
+    >>> cauchy(key(0), (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "cauchy")
     eps = dt.finfo(dtype).eps
     u = uniform_node(single(key, "cauchy"), normal_shape(shape, "cauchy"), dtype, eps, 1)
@@ -206,7 +259,13 @@ def cauchy(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 
 @public(static=("shape", "dtype"))
 def pareto(key: Any, b: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Pareto numbers of shape parameter `b` and scale 1."""
+    """Pareto numbers of shape parameter `b` and scale 1.
+
+    shape   of the result, to which `b` broadcasts; that of `b` by default
+
+    >>> fnp.all(pareto(key(0), 2.0, (100,)) >= 1)
+    Array(True, dtype=bool)
+    """
     dtype = float_of(dtype, "pareto")
     exponent = cast_node(b, dtype)
     size = sample_shape(shape, "pareto", exponent)
@@ -216,7 +275,13 @@ def pareto(key: Any, b: ArrayLike, shape: Shape = None, dtype: DTypeLike = None)
 
 @public(static=("shape", "dtype"))
 def rayleigh(key: Any, scale: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Rayleigh numbers of that `scale`."""
+    """Rayleigh numbers of that `scale`.
+
+    shape   of the result, to which `scale` broadcasts; that of `scale` by default
+
+    >>> rayleigh(key(0), 2.0, (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "rayleigh")
     s = cast_node(scale, dtype)
     size = sample_shape(shape, "rayleigh", s)
@@ -228,7 +293,13 @@ def rayleigh(key: Any, scale: ArrayLike, shape: Shape = None, dtype: DTypeLike =
 def weibull_min(
     key: Any, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (), dtype: DTypeLike = None
 ) -> Array:
-    """Weibull numbers: scale * (-log(1 - u)) ** (1 / concentration)."""
+    """Weibull numbers: scale * (-log(1 - u)) ** (1 / concentration).
+
+    shape   of the result, to which the parameters broadcast
+
+    >>> weibull_min(key(0), 1.0, 2.0, (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "weibull_min")
     s, c = cast_node(scale, dtype), cast_node(concentration, dtype)
     size = sample_shape(shape, "weibull_min", s, c)
@@ -245,7 +316,13 @@ def triangular(
     shape: Shape = None,
     dtype: DTypeLike = None,
 ) -> Array:
-    """Numbers with a triangular density over [left, right], highest at `mode`."""
+    """Numbers with a triangular density over [left, right], highest at `mode`.
+
+    shape   of the result; by default what the parameters broadcast to
+
+    >>> triangular(key(0), 0.0, 1.0, 2.0, (2,)).shape
+    (2,)
+    """
     dtype = float_of(dtype, "triangular")
     a, c, b = [cast_node(x, dtype) for x in (left, mode, right)]
     size = sample_shape(shape, "triangular", a, c, b)
@@ -258,7 +335,13 @@ def triangular(
 
 @public(static=("shape", "dtype"))
 def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Maxwell numbers of scale 1: the length of a normal vector in three dimensions."""
+    """Maxwell numbers of scale 1: the length of a normal vector in three dimensions.
+
+    `shape` and `dtype` as in `uniform`.
+
+    >>> maxwell(key(0), (2,)).shape
+    (2,)
+    """
     size = (*normal_shape(shape, "maxwell"), 3)
     x = normal_node(single(key, "maxwell"), size, float_of(dtype, "maxwell"))
     return Tracer(build.sqrt(build.reduce_(mul(x, x), [len(size) - 1])))
@@ -268,7 +351,13 @@ def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 def double_sided_maxwell(
     key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike = None
 ) -> Array:
-    """loc + scale * (a Maxwell number of random sign); shape is `shape` followed by that of the parameters."""
+    """Maxwell numbers of random sign, times `scale` plus `loc`.
+
+    The shape of the result is `shape` followed by what the parameters broadcast to.
+
+    >>> double_sided_maxwell(key(0), 0.0, fnp.ones(2), (3,)).shape
+    (3, 2)
+    """
     dtype = float_of(dtype, "double_sided_maxwell")
     m, s = cast_node(loc, dtype), cast_node(scale, dtype)
     tail = build.broadcast_shapes(m.shape, s.shape)
@@ -289,8 +378,12 @@ def sign_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
 def wald(key: Any, mean: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """Wald (inverse Gaussian) numbers of that mean and scale 1.
 
-    Michael, Schucany, Haas: Generating Random Variates Using Transformations with Multiple Roots
-    (1976).
+    shape   of the result, to which `mean` broadcasts; that of `mean` by default
+
+    After Michael, Schucany, Haas: Generating Random Variates Using Transformations with Multiple Roots (1976).
+
+    >>> wald(key(0), 1.0, (2,)).shape
+    (2,)
     """
     dtype = float_of(dtype, "wald")
     m = cast_node(mean, dtype)

@@ -147,20 +147,42 @@ def _gammas(name: str, key: Any, a: ArrayLike, shape: Shape, dtype: DTypeLike, i
 
 @public(static=("shape", "dtype"))
 def gamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Gamma numbers of shape parameter `a` and scale 1; differentiable in `a`."""
+    """Gamma numbers of shape parameter `a` and scale 1; differentiable in `a`.
+
+    key     one key
+    shape   of the result, to which `a` broadcasts; that of `a` by default
+    dtype   floating; float32 by default
+
+    NaN where `a` is negative. Raises DtypeError for a dtype that is not floating.
+
+    >>> gamma(key(0), 0.5, (2,)).shape
+    (2,)
+    """
     return _gammas("gamma", key, a, shape, dtype, False)
 
 
 @public(static=("shape", "dtype"))
 def loggamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small `a`)."""
+    """Logarithms of gamma numbers, right also where the numbers themselves underflow (small `a`).
+
+    Arguments as in `gamma`.
+
+    >>> loggamma(key(0), 1e-6) < -100
+    Array(True, dtype=bool)
+    """
     return _gammas("loggamma", key, a, shape, dtype, True)
 
 
 # ---- made of gamma numbers
 @public(static=("shape", "dtype"))
 def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Beta numbers of shape parameters `a` and `b`."""
+    """Beta numbers of shape parameters `a` and `b`.
+
+    Arguments as in `gamma`; `a` and `b` broadcast.
+
+    >>> beta(key(0), 1.0, 2.0, (3,)).shape
+    (3,)
+    """
     kind = float_of(dtype, "beta")
     p, q = cast_node(a, kind), cast_node(b, kind)
     size = sample_shape(shape, "beta", p, q)
@@ -173,7 +195,13 @@ def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape = None, dtype: DType
 
 @public(static=("shape", "dtype"))
 def dirichlet(key: Any, alpha: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Dirichlet vectors: [*shape, n] for concentrations `alpha` [.., n]."""
+    """Dirichlet vectors: [*shape, n] for concentrations `alpha` [.., n].
+
+    shape   in front of the last axis; that of the batch of `alpha` by default
+
+    >>> fnp.sum(dirichlet(key(0), fnp.ones(3), (2,)), axis=1).shape
+    (2,)
+    """
     kind = float_of(dtype, "dirichlet")
     a = cast_node(alpha, kind)
     if a.ndim < 1:
@@ -189,7 +217,13 @@ def dirichlet(key: Any, alpha: ArrayLike, shape: Shape = None, dtype: DTypeLike 
 
 @public(static=("shape", "dtype"))
 def t(key: Any, df: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Student t numbers with `df` degrees of freedom."""
+    """Student t numbers with `df` degrees of freedom.
+
+    Arguments as in `gamma`.
+
+    >>> t(key(0), 3.0, (2,)).shape
+    (2,)
+    """
     kind = float_of(dtype, "t")
     freedom = cast_node(df, kind)
     size = sample_shape(shape, "t", freedom)
@@ -204,7 +238,13 @@ def _chisquare_node(key: Words, df: UOp) -> UOp:
 
 @public(static=("shape", "dtype"))
 def chisquare(key: Any, df: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """Chi-square numbers with `df` degrees of freedom."""
+    """Chi-square numbers with `df` degrees of freedom.
+
+    Arguments as in `gamma`.
+
+    >>> chisquare(key(0), fnp.array([1.0, 2.0])).shape
+    (2,)
+    """
     freedom = cast_node(df, float_of(dtype, "chisquare"))
     size = sample_shape(shape, "chisquare", freedom)
     return Tracer(_chisquare_node(single(key, "chisquare"), build.broadcast_to(freedom, size)))
@@ -212,7 +252,13 @@ def chisquare(key: Any, df: ArrayLike, shape: Shape = None, dtype: DTypeLike = N
 
 @public(static=("shape", "dtype"))
 def f(key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
-    """F numbers with `dfnum` and `dfden` degrees of freedom."""
+    """F numbers with `dfnum` and `dfden` degrees of freedom.
+
+    Arguments as in `gamma`; `dfnum` and `dfden` broadcast.
+
+    >>> f(key(0), 2.0, 3.0, (2,)).shape
+    (2,)
+    """
     kind = float_of(dtype, "f")
     num, den = cast_node(dfnum, kind), cast_node(dfden, kind)
     size = sample_shape(shape, "f", num, den)
@@ -229,7 +275,13 @@ def _generalized_normal_node(key: Words, p: UOp, size: tuple[int, ...]) -> UOp:
 
 @public(static=("shape", "dtype"))
 def generalized_normal(key: Any, p: ArrayLike, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Numbers with density proportional to exp(-|x| ** p)."""
+    """Numbers with density proportional to exp(-|x| ** p).
+
+    `shape` and `dtype` as in `gamma`; `p` broadcasts to the shape.
+
+    >>> generalized_normal(key(0), 2.0, (2,)).shape
+    (2,)
+    """
     exponent = cast_node(p, float_of(dtype, "generalized_normal"))
     size = sample_shape(shape, "generalized_normal", exponent)
     return Tracer(_generalized_normal_node(single(key, "generalized_normal"), exponent, size))
@@ -237,7 +289,11 @@ def generalized_normal(key: Any, p: ArrayLike, shape: Shape = (), dtype: DTypeLi
 
 @public(static=("d", "shape", "dtype"))
 def ball(key: Any, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: DTypeLike = None) -> Array:
-    """Points [*shape, d] uniform in the unit ball of the p-norm in `d` dimensions."""
+    """Points [*shape, d] uniform in the unit ball of the p-norm in `d` dimensions.
+
+    >>> ball(key(0), 2, shape=(3,)).shape
+    (3, 2)
+    """
     kind = float_of(dtype, "ball")
     exponent, size = cast_node(p, kind), normal_shape(shape, "ball")
     k1, k2 = split_words(single(key, "ball"))
@@ -291,7 +347,16 @@ def _poisson_by_rejection(key: Words, lam: UOp) -> UOp:
 
 @public(static=("shape", "dtype"))
 def poisson(key: Any, lam: ArrayLike, shape: Shape = None, dtype: DTypeLike = int) -> Array:
-    """Poisson numbers of rate `lam`, as integers of `dtype`."""
+    """Poisson numbers of rate `lam`, as integers of `dtype`.
+
+    shape   of the result, to which `lam` broadcasts; that of `lam` by default
+    dtype   an integer dtype; int64 by default
+
+    -1 where `lam` is negative or NaN.
+
+    >>> poisson(key(0), 3.0, (2,)).dtype
+    dtype('int64')
+    """
     kind = to_dtype(dtype)
     if not kind.is_int:
         raise note_user_line(DtypeError(f"poisson gives integers, not {kind}"))
@@ -411,7 +476,10 @@ def _counted(n: ArrayLike, p: ArrayLike) -> tuple[UOp, UOp]:
 def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) -> Array:
     """How many of `n` tries succeed, each with probability `p`, as floats of `dtype`.
 
-    NaN where n is negative or p is no probability.
+    `n` and `p` broadcast to `shape`; NaN where n is negative or p is no probability.
+
+    >>> binomial(key(0), 10, fnp.array([0.0, 1.0]))
+    Array([ 0., 10.], dtype=float32)
     """
     kind = float_of(dtype, "binomial")
     count, chance = _counted(n, p)
@@ -432,7 +500,11 @@ def multinomial(
 ) -> Array:
     """How often each of k outcomes occurs in `n` tries, with probabilities p[.., k]; floats [.., k] of `dtype`.
 
-    shape   of the result, ending in k; that of `p` by default
+    shape    of the result, ending in k; that of `p` by default
+    unroll   is accepted for JAX's sake
+
+    >>> fnp.sum(multinomial(key(0), 5, fnp.array([0.5, 0.25, 0.25])))
+    Array(5., dtype=float32)
     """
     kind = float_of(dtype, "multinomial")
     count, chance = _counted(n, p)
