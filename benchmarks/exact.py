@@ -55,7 +55,7 @@ QUICK: dict[str, Callable[..., Wide]] = {
     "hypot": np.hypot,
     "logaddexp": _log_add,
 }
-# In float64 only, to a few units of its last place: enough for float32 and for infinities.
+# In float64 only, to a few units of its last place: enough for float32. They overflow too early.
 QUICK_DOUBLE: dict[str, Callable[..., Wide]] = {
     "erf": scipy.special.erf,
     "erfc": scipy.special.erfc,
