@@ -171,7 +171,7 @@ VARIABLES: tuple[Variable, ...] = (
         _words,
         "",
         "set",
-        "What to print: rooms and passes (lower, jvp), kernels, commands, recompiles; with "
+        "What to print: rooms and passes (lower, jvp), kernels, commands, source, recompiles; with "
         ":name, only for functions of that name.",
     ),
     Variable(

@@ -39,6 +39,7 @@ PASSES = {
     "transpose": lambda f: lambda x: fgrad.vjp(f, x)[1](1.0),
     "vmap": lambda f: lambda x: fgrad.vmap(f)(fnp.stack([x, x])),
     "commands": lambda f: fgrad.jit(f),
+    "source": lambda f: fgrad.jit(f),
 }
 
 

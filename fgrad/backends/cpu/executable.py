@@ -118,6 +118,8 @@ class CpuExecutable:
         )
         self.command = Exec(name, arguments)
         self.linked: Linked = link(encode_table(name, arguments, own=True))
+        if is_shown("backends/source", name):
+            print(f"== backends/source of {name}\n{lowered.ir}", file=sys.stderr)
         provide_micro(lowered.micro, device.limits)
         # what is measured is the code that stays
         level = {"0": 0, "2": 2}.get(config.opt, UPGRADE_LEVEL if self.meter else 0)
