@@ -11,9 +11,8 @@ from fgrad.trace.reference import run_program
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
-from fgrad.uop.node import UOp, open_param, uop
+from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import close
 from tests.laws.programs import EVERY, Case, close_to, programs
 from tests.lower.harness import Compiled, agree, host_limits, program_of, sample
 
@@ -281,15 +280,3 @@ def test_the_remainder_of_floats_is_exact(dtype: DType, fma: bool) -> None:
     same = (got == want) | (np.isnan(got) & np.isnan(want))
     assert same[finite].all(), (x[finite & ~same][:5], y[finite & ~same][:5], got[finite & ~same][:5])
     assert same.all(), (x[~same][:5], y[~same][:5], got[~same][:5], want[~same][:5])
-
-
-def test_a_value_kept_for_one_position_is_not_read_at_another() -> None:
-    """cos(flip(x)) is used by two phases of a row kernel, by one of them through another flip."""
-    x, y = open_param(dt.float64, (3, 3)), open_param(dt.float64, (3, 3))
-    costly = uop(Op.COS, (b.flip(x, [0]),))
-    back = b.add(b.flip(b.add(costly, y), [0]), costly)
-    total = b.reduce_(b.mul(costly, y), [0, 1])
-    outs = [back, b.add(back, b.expand(total, [(0, 3), (1, 3)]))]
-    program, arrays = close([x, y], outs), [RNG.normal(size=(3, 3)) for _ in range(2)]
-    for got, want in zip(Compiled(program, opt=0)(*arrays), run_program(program, arrays), strict=True):
-        close_to(got, want)

@@ -132,3 +132,19 @@ def test_closures_over_outer_tracers_and_arrays():
     assert float(grad(outer)(5.0)) == 12.0
     assert float(jit(outer)(5.0)) == 60.0
     np.testing.assert_array_equal(np.asarray(vmap(outer)(fnp.arange(3.0))), [0, 12, 24])
+
+
+def test_what_is_kept_for_one_row_is_not_read_for_another():
+    """The gradient's kernel needs cos(r[::-1]) in two passes, in one of them reversed once more."""
+
+    def f(x, y):
+        r = x + 0.25 * x * y
+        v = r[::-1] * 0 + x.sum() * 0.125 + 1
+        u = r + v[::-1]
+        return fnp.sin(u).sum() + fnp.sin(r[::-1]).sum() + fnp.sin(x).sum() + fnp.sin(y).sum()
+
+    rng = np.random.default_rng(309)
+    x, y, dx, dy = (rng.standard_normal((3, 3)) for _ in range(4))
+    gx, gy = jit(grad(f, argnums=(0, 1)))(x, y)
+    _, forward = jit(lambda x, y: jvp(f, (x, y), (fnp.asarray(dx), fnp.asarray(dy))))(x, y)
+    np.testing.assert_allclose((np.asarray(gx) * dx).sum() + (np.asarray(gy) * dy).sum(), float(forward), rtol=1e-12)
