@@ -24,8 +24,9 @@ from fgrad.uop.node import UOp
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the axes stand: (batch, feature, spatial..) of lhs and out, (output feature, input
-    feature, spatial..) of rhs.
+    """Where the axes of a convolution stand.
+
+    (batch, feature, spatial..) of lhs and out, (output feature, input feature, spatial..) of rhs.
     """
 
     lhs_spec: Sequence[int]

@@ -66,8 +66,9 @@ def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_sta
 
 @public(static=("k", "axis"))
 def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """-> (the `k` largest along `axis`, largest first; their positions, int64). Ties come in
-    order, NaN counts as largest.
+    """The `k` largest elements along `axis`, largest first, and their positions.
+
+    -> (values, int64 positions), each with k elements along the axis. Ties come in order, NaN counts as largest.
     """
     t = lift(operand)
     need(not t.node.dtype.is_complex, "top_k", "complex numbers have no order; use abs(x)")

@@ -365,8 +365,9 @@ def zeta_node(s: UOp, q: UOp) -> UOp:
 
 @binary
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0, for x > 1 and q > 0; inf at x
-    = 1, NaN elsewhere.
+    """The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0.
+
+    It is for x > 1 and q > 0; inf at x = 1, NaN elsewhere.
     """
     (s, shift), weak = _pair("zeta", x, q)
 

@@ -117,8 +117,12 @@ def bitwise_count(x: ArrayLike) -> Array:
 
 @public(static=("axis", "bitorder"))
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Groups of eight bools (or integers, nonzero is 1) along `axis` as uint8; the last group is
-    padded with 0.
+    """Groups of eight bools (or integers, nonzero is 1) along `axis` as uint8.
+
+    The last group is padded with 0.
+
+    >>> packbits(array([1, 0, 0, 0, 0, 0, 1, 1]))
+    Array([131], dtype=uint8)
     """
     x = truth(lift(a).node)
     if axis is None:

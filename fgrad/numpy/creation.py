@@ -93,11 +93,13 @@ def array(
     *,
     device: Any = None,
 ) -> Array:
-    """An array of numbers, (nested) lists of numbers or arrays, NumPy arrays, or anything with
-    `__array__`.
+    """An array of numbers, lists of numbers or arrays, NumPy arrays, or anything with `__array__`.
 
-    Lists of Python numbers become int64, float32 or complex64; data that has a dtype keeps it. Host
-    data is copied now.
+    dtype   lists of Python numbers become int64, float32 or complex64 by default; data that has a dtype keeps it
+    copy    False: raises ValueError where a copy would be needed; host data is copied now
+    ndmin   new leading axes of size 1 up to this number of axes
+
+    Raises OverflowError for a Python integer that does not fit, ValueError for lists of different lengths.
 
     >>> array([[1, 2.5], [3, 4]])
     Array([[1. , 2.5],

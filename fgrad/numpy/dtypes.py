@@ -110,8 +110,9 @@ def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether the first dtype lies below the second one (a dtype or an abstract class such as
-    `floating`).
+    """Whether the first dtype lies below the second one.
+
+    The second may be a dtype or an abstract class such as `floating`.
     """
     first = _named(arg1)
     if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
@@ -150,8 +151,13 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether `dtype` is of that kind: a dtype, a name of the array API ("real floating" ..), or a
-    tuple of these.
+    """Whether `dtype` is of a kind.
+
+    kind   a dtype, a name of the array API ("bool", "signed integer", "unsigned integer", "integral", "real floating",
+           "complex floating", "numeric"), or a tuple of these
+
+    >>> isdtype(float32, "real floating"), isdtype("int8", (int16, "bool"))
+    (True, False)
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -225,8 +231,9 @@ def _astype(x: ArrayLike, dtype: DTypeLike) -> Array:
 
 @placed
 def astype(x: ArrayLike, dtype: DTypeLike, *, copy: bool = False, device: Any = None) -> Array:
-    """x with another dtype: floats to integers truncate and saturate (NaN gives 0), complex to real
-    takes the real part.
+    """x with another dtype.
+
+    Floats to integers truncate and saturate (NaN gives 0), complex to real takes the real part.
 
     >>> astype(array([1.7, -2.5]), int32)
     Array([ 1, -2], dtype=int32)

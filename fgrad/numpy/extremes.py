@@ -84,8 +84,9 @@ def clip(
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
 ) -> Array:
-    """minimum(maximum(arr, min), max), where None is no bound. The derivative is 1 inside and at
-    the bounds, 0 outside.
+    """minimum(maximum(arr, min), max), where None is no bound.
+
+    The derivative is 1 inside and at the bounds, 0 outside.
 
     >>> clip(array([-2., 0.5, 3.]), 0, 1)
     Array([0. , 0.5, 1. ], dtype=float32)
@@ -124,8 +125,9 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """x with NaN and the infinities replaced (by `nan` and the largest and smallest finite
-    numbers).
+    """x with NaN and the infinities replaced.
+
+    By `nan`, and by default the largest and smallest finite numbers.
     """
     t = lift(x)
     node = t.node

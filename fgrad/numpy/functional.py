@@ -74,8 +74,7 @@ def vectorize(
     excluded: Collection[int | str] = (),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """A function of scalars (or of arrays with the core axes of `signature`), mapped over all other
-    axes.
+    """A function of scalars (or of arrays with the core axes of `signature`), mapped over all other axes.
 
     excluded    positions (or names) of arguments that are passed on as they are
     signature   "(n,m),(m)->(n)": the core axes at the end of every argument and result; the others

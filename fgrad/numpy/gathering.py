@@ -140,8 +140,9 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool = True,
 ) -> Array:
-    """out[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`: what argsort and argmax give
-    positions for.
+    """The elements at indices along `axis`, for which argsort and argmax give positions.
+
+    out[.., i, ..] = arr[.., indices[.., i, ..], ..].
 
     mode   "fill", "clip", "wrap"; None: concrete indices out of bounds raise IndexError
     """
@@ -184,8 +185,9 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """arr with arr[.., indices[.., i, ..], ..] = values[.., i, ..]: the inverse of take_along_axis;
-    a new array.
+    """A new array with one element for each index replaced along an axis: the inverse of take_along_axis.
+
+    arr[.., indices[.., i, ..], ..] becomes values[.., i, ..].
     """
     _no_inplace(inplace, "put_along_axis")
     x, idx = as_array(arr), as_array(indices)
@@ -198,9 +200,7 @@ def put_along_axis(
 
 
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False) -> Array:
-    """The array with the elements at flat positions `ind` replaced by `v` (repeated as needed); a
-    new array.
-    """
+    """A new array with the elements at flat positions `ind` replaced by `v` (repeated as needed)."""
     _no_inplace(inplace, "put")
     x = as_array(a)
     ind = unwrapped(ind)
@@ -224,9 +224,7 @@ def _repeat_to(a: ArrayLike, n: int) -> Array:
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
-    """The array with its masked elements replaced by the values in order (repeated as needed); a
-    new array.
-    """
+    """A new array with the masked elements replaced by the values in order (repeated as needed)."""
     _no_inplace(inplace, "place")
     x = as_array(arr)
     where = np.flatnonzero(host(mask, "place", "use where, or x.at[mask].set(scalar)"))
@@ -275,8 +273,9 @@ def compress(
     fill_value: ArrayLike = 0,
     out: None = None,
 ) -> Array:
-    """The slices along `axis` where the vector `condition` holds; `size` fixes their number for use
-    inside a stage.
+    """The slices along `axis` where the vector `condition` holds.
+
+    `size` fixes their number, for use inside a stage.
     """
     no_out(out, "compress")
     x = as_array(a)
@@ -446,8 +445,6 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
-    """The array with its main diagonal replaced by `val` (a number, or values in order); a new
-    array.
-    """
+    """A new array with the main diagonal replaced by `val` (a number, or values in order)."""
     _no_inplace(inplace, "fill_diagonal")
     return _fill_diagonal(a, val, wrap)

@@ -28,8 +28,9 @@ __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 # ---- histograms
 def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None) -> Array:
-    """The edges of equally wide bins from the smallest to the largest element (or over `range`);
-    given ones themselves.
+    """The edges of equally wide bins from the smallest to the largest element (or over `range`).
+
+    Edges that are given are returned themselves.
 
     bins   a number, or the edges; a rule's name ("auto" ..) for concrete arrays
     """
@@ -143,8 +144,9 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """(counts in every box, the edges along every axis) of points given as rows [n, d], or as d
-    vectors.
+    """The counts of points in boxes, and the edges of the boxes along every axis, as a pair.
+
+    Points are rows [n, d], or d vectors.
     """
     if isinstance(sample, list | tuple):
         columns: list[Any] = list(sample)

@@ -93,8 +93,7 @@ def matrix_norm_node(x: UOp, order: Any, axes: tuple[int, int], keepdims: bool, 
 
 @public(static=("ord", "axis", "keepdims"))
 def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (an axis) or matrices (two axes); of all elements laid out flat by
-    default.
+    """The norm of vectors (an axis) or matrices (two axes); of all elements laid out flat by default.
 
     ord   vectors: p, 0 (how many are nonzero), inf, -inf; matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf. The
           derivative at 0 is 0

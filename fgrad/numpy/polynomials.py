@@ -166,9 +166,7 @@ def polyfit(
     w: Any = None,
     cov: Any = False,
 ) -> Any:
-    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see
-    numpy.polyfit).
-    """
+    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see numpy.polyfit)."""
     instead = "use fgrad.numpy.vander and a solver"
     data = [host(v, "polyfit", instead) for v in (x, y)]
     fit: Any = np.polyfit
@@ -281,9 +279,7 @@ def unwrap(
     axis: int = -1,
     period: ArrayLike = 6.283185307179586,
 ) -> Array:
-    """Angles (or values modulo `period`) with multiples of the period added so that jumps stay
-    below half of it.
-    """
+    """Angles with multiples of the period added so that jumps stay below half of it."""
     (x, span), dtype, weak = promoted(p, period)
     need(not dtype.is_complex, "unwrap", "it takes real numbers")
     i = axis_of(axis, x.ndim, "unwrap")

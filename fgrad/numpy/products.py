@@ -122,8 +122,12 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 @public(static=("precision", "preferred_element_type"))
 def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
-    """[.., n, k], [.., k, m] -> [.., n, m]: matrix products, the other axes broadcast. Vectors are
-    rows or columns.
+    """Matrix products: [.., n, k], [.., k, m] -> [.., n, m].
+
+    The other axes broadcast; a vector is a row on the left, a column on the right, and its axis disappears.
+
+    >>> matmul(array([[1, 2], [3, 4]]), array([1, 1]))
+    Array([3, 7], dtype=int64)
     """
     x, y = lift(a), lift(b)
     _need_axes("matmul", a=(x, 1), b=(y, 1))
@@ -239,8 +243,12 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """The cross product of vectors of 3 (or 2) elements along an axis; of two 2-vectors the third
-    component.
+    """The cross product of vectors of 3 (or 2) elements along an axis.
+
+    Of two 2-vectors it is the third component.
+
+    >>> cross(array([1, 0, 0]), array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int64)
     """
     if axis is not None:
         axisa = axisb = axisc = axis

@@ -63,8 +63,9 @@ def arange(
     *,
     device: Any = None,
 ) -> Array:
-    """start, start + step, .. below stop. Sizes must be known: start, stop and step are concrete
-    numbers.
+    """The numbers start, start + step, .. below stop.
+
+    Sizes must be known: start, stop and step are concrete numbers.
 
     >>> arange(3)
     Array([0, 1, 2], dtype=int64)
@@ -107,9 +108,9 @@ def linspace(
     *,
     device: None = None,
 ) -> Any:
-    """`num` numbers evenly spaced from start to stop (included, unless endpoint is False), on a new
-    `axis`.
+    """`num` numbers evenly spaced from start to stop, on a new `axis`.
 
+    stop is included, unless endpoint is False.
     Integer dtypes round down. With `retstep` also the spacing.
     """
     n = size_of(num, "linspace")
@@ -166,8 +167,9 @@ def geomspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """`num` numbers evenly spaced on a logarithmic scale; start and stop are nonzero and of one
-    sign.
+    """`num` numbers evenly spaced on a logarithmic scale.
+
+    start and stop are nonzero and of one sign.
     """
     (a, b), kind, _ = promoted(start, stop, least=dt.default_float())
     need(not kind.is_complex, "geomspace", "it takes real numbers")
@@ -186,8 +188,13 @@ def geomspace(
 
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Coordinate matrices of coordinate vectors; "xy" puts the second one first, "ij" keeps the
-    order.
+    """Coordinate matrices of coordinate vectors.
+
+    "xy" puts the second one first, "ij" keeps the order.
+
+    >>> meshgrid(array([1, 2]), array([3, 4]), indexing="ij")[0]
+    Array([[1, 1],
+           [2, 2]], dtype=int64)
     """
     return _meshgrid(list(xi), sparse, indexing)
 
@@ -214,8 +221,9 @@ def _meshgrid(xi: Any, sparse: bool, indexing: str) -> list[Array]:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """int[len(dims), *dims]: the position of every element along every axis; `sparse` gives a tuple
-    of thin arrays.
+    """The position of every element along every axis: int64 [len(dims), *dims].
+
+    `sparse` gives a tuple of thin arrays.
     """
     shape = shape_of(dimensions, "indices")
     kind = to_dtype(int if dtype is None else dtype)

@@ -141,10 +141,13 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 # ---- shifting
 def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
-    """The elements moved along the axes by `shift` places; what falls off comes in at the other
-    end.
+    """The elements moved along the axes by `shift` places.
 
+    What falls off comes in at the other end.
     A traced or array `shift` is allowed: the same compiled code serves all its values.
+
+    >>> roll(array([1, 2, 3]), 1)
+    Array([3, 1, 2], dtype=int64)
     """
     pairs = shift if isinstance(shift, list | tuple) else None
     if isinstance(shift, int | np.integer) or (

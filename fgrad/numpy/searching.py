@@ -77,8 +77,13 @@ def searchsorted(
     *,
     method: str = "scan",
 ) -> Array:
-    """int64: where the elements of v belong in the sorted vector `a`, before equal ones ("left") or
-    after ("right").
+    """Where the elements of v belong in the sorted vector `a`, as int64.
+
+    side     before equal ones ("left") or after ("right")
+    sorter   positions that sort `a`
+
+    >>> searchsorted(array([1, 2, 2, 3]), array([2, 5]), side="right")
+    Array([3, 4], dtype=int64)
     """
     if side not in ("left", "right"):
         raise ValueError(f'searchsorted: side must be "left" or "right", got {side!r}')
@@ -92,8 +97,9 @@ def searchsorted(
 
 @public(static=("right", "method"))
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
-    """int64: the bin that every element falls in; bins ascend or descend, `right` includes their
-    right edge.
+    """The bin that every element falls in, as int64.
+
+    Bins ascend or descend; `right` includes their right edge.
     """
     (v, edges), _, _ = promoted(x, listed(bins))
     if edges.ndim != 1:
@@ -155,8 +161,9 @@ def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    """For every element the function (or number) of the last condition that holds; one more is for
-    none of them.
+    """For every element the function (or number) of the last condition that holds.
+
+    One more function than conditions is for elements where none holds.
     """
     t = x if isinstance(x, Array) else lift_any(x)
     conditions = [condlist] if not isinstance(condlist, list | tuple) else list(condlist)

@@ -87,8 +87,9 @@ def argsort(
 
 @public(static=("kth", "axis"))
 def partition(a: ArrayLike, kth: Any, axis: int | None = -1) -> Array:
-    """An order in which the k-th element is where sorting puts it, smaller ones before; here:
-    sorted.
+    """An order in which the k-th element is where sorting puts it, and smaller ones stand before.
+
+    Here that is the sorted order.
     """
     return sort(a, axis)
 

@@ -258,8 +258,9 @@ def _lion(g: ArrayLike, m: ArrayLike, b1: ArrayLike, b2: ArrayLike) -> tuple[Arr
 
 
 def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> GradientTransformation:
-    """The sign of a blend of gradient and running mean (Chen et al.: Symbolic Discovery of
-    Optimization Algorithms, 2023).
+    """The sign of a blend of gradient and running mean.
+
+    Chen et al.: Symbolic Discovery of Optimization Algorithms (2023).
     """
 
     def init(params: Params) -> State:

@@ -80,8 +80,9 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
 
 
 def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
-    """`inner` on the leaves where `mask` (a tree of bools, or a function of the parameters) is
-    true; the others pass.
+    """`inner` on the leaves where `mask` is true; the others pass.
+
+    mask   a tree of bools, or a function that makes one of the parameters
     """
 
     def kept(values: Any, like: Any) -> Any:

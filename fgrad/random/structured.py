@@ -107,8 +107,9 @@ def multivariate_normal(
 
 @public(static=("n", "shape", "dtype", "m"))
 def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: int | None = None) -> Array:
-    """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are
-    fewer (m is n by default).
+    """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are fewer.
+
+    m is n by default.
     """
     kind = float_of(dtype, "orthogonal")
     rows, columns = int(n), int(n if m is None else m)

@@ -133,8 +133,9 @@ def io_callback(
     callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, ordered: bool = False, sharding: Any = None,
     **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Call a Python function with side effects from inside a program, exactly once for each execution, in program
-    order.
+    """Call a Python function with side effects from inside a program, exactly once for each execution.
+
+    Calls happen in the order of the program.
 
     result_shape_dtypes   a pytree of ShapeDtypeStructs: what `callback` returns; None for nothing
     ordered               accepted for compatibility: all callbacks with effects keep the order of the program

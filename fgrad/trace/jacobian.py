@@ -144,9 +144,13 @@ def jacrev(
 def hessian(
     fun: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The matrix of second derivatives of `fun`, forward over reverse;
+    """The matrix of second derivatives of `fun`, forward over reverse.
 
-    shape output.shape + input.shape + input.shape.
+    Its shape is output.shape + input.shape + input.shape. Arguments as in `jacfwd`.
+
+    >>> hessian(lambda x: (x ** 3).sum())(fnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
     """
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
