@@ -55,7 +55,8 @@ def _is_idle(device: Any) -> bool:
 
 
 def _copy_by_pieces(target: Any, to: int, source: Any, of: int, nbytes: int, slot_bytes: int = SLOT_BYTES) -> Fence:
-    fetch, deliver = getattr(source, "fetch", None), getattr(target, "deliver", None)
+    fetch: Any = getattr(source, "fetch", None)
+    deliver: Any = getattr(target, "deliver", None)
     if deliver is None:
         fetch(of, to, nbytes)
     elif fetch is None:
