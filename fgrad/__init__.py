@@ -56,8 +56,10 @@ if _collects:
     _gc.enable()
 
 if _TYPE_CHECKING:
+    from fgrad import checkpoint_policies as checkpoint_policies
     from fgrad import debug as debug
     from fgrad import dlpack as dlpack
+    from fgrad import dtypes as dtypes
     from fgrad import flatten_util as flatten_util
     from fgrad import image as image
     from fgrad import interop as interop
@@ -67,6 +69,7 @@ if _TYPE_CHECKING:
     from fgrad import optim as optim
     from fgrad import profiler as profiler
     from fgrad import random as random
+    from fgrad import ref as ref
     from fgrad import scipy as scipy
     from fgrad import test_util as test_util
     from fgrad import tree as tree
@@ -74,12 +77,15 @@ if _TYPE_CHECKING:
     from fgrad.kernels import kernel_call as kernel_call
 
 remat = checkpoint
+jacobian = jacrev
 
 # imported when first asked for: half of the time of `import fgrad` would be theirs
 _MODULES = frozenset(
     {
+        "checkpoint_policies",
         "debug",
         "dlpack",
+        "dtypes",
         "flatten_util",
         "image",
         "interop",
@@ -89,6 +95,7 @@ _MODULES = frozenset(
         "optim",
         "profiler",
         "random",
+        "ref",
         "scipy",
         "test_util",
         "tree",
@@ -115,6 +122,7 @@ __all__ = [
     "ShapeDtypeStruct",
     "block_until_ready",
     "checkpoint",
+    "checkpoint_policies",
     "clear_caches",
     "closure_convert",
     "config",
@@ -128,6 +136,7 @@ __all__ = [
     "device_put",
     "devices",
     "dlpack",
+    "dtypes",
     "ensure_compile_time_eval",
     "errors",
     "eval_shape",
@@ -139,6 +148,7 @@ __all__ = [
     "interop",
     "io_callback",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",
@@ -156,6 +166,7 @@ __all__ = [
     "profiler",
     "pure_callback",
     "random",
+    "ref",
     "remat",
     "scipy",
     "swap",

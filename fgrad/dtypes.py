@@ -1,0 +1,60 @@
+"""Element types: what they are called, how they promote, and the type of tangents that hold nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.numpy.dtypes import bfloat16, finfo, iinfo, issubdtype, result_type
+from fgrad.trace.transforms import float0
+from fgrad.uop.dtype import to_dtype
+
+__all__ = [
+    "bfloat16",
+    "canonicalize_dtype",
+    "finfo",
+    "float0",
+    "iinfo",
+    "issubdtype",
+    "itemsize_bits",
+    "result_type",
+    "scalar_type_of",
+]
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype[Any]:
+    """The NumPy dtype that `dtype` names; 64-bit types stay what they are.
+
+    Raises DtypeError for types fgrad has no arithmetic for.
+
+    >>> canonicalize_dtype(float)
+    dtype('float32')
+    """
+    named: np.dtype[Any] = to_dtype(dtype).np
+    return named
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """The width of one element in bits.
+
+    >>> itemsize_bits("bfloat16")
+    16
+    """
+    return to_dtype(dtype).bits
+
+
+def scalar_type_of(x: Any) -> type:
+    """The Python type of numbers like `x`: bool, int, float or complex.
+
+    x   an array or a number
+
+    >>> scalar_type_of(np.float16(1))
+    <class 'float'>
+    """
+    dtype = to_dtype(x.dtype if hasattr(x, "dtype") else type(x))
+    if dtype.is_complex:
+        return complex
+    if dtype.is_float:
+        return float
+    return int if dtype.is_int else bool

@@ -1,0 +1,28 @@
+"""Refs: arrays that can be written, under every transformation. The rules are in the page about order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgrad.trace.ref import Ref, freeze, new_ref, swap
+
+__all__ = ["Ref", "addupdate", "freeze", "get", "new_ref", "set", "swap"]
+
+
+def get(ref: Ref, index: Any = ...) -> Any:
+    """What `ref` holds at `index` now: a value that later writes do not change.
+
+    >>> get(new_ref(fnp.arange(3)), 1)
+    Array(1, dtype=int64)
+    """
+    return ref[index]
+
+
+def set(ref: Ref, index: Any, value: Any) -> None:
+    """Write `value` at `index`; see `Ref.__setitem__`."""
+    ref[index] = value
+
+
+def addupdate(ref: Ref, index: Any, value: Any) -> None:
+    """Add `value` at `index`; repeated indices all count."""
+    ref.addupdate(index, value)
