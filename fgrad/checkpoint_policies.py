@@ -1,0 +1,76 @@
+"""What `fgrad.checkpoint(policy=)` keeps of a function's intermediate values, instead of computing them again.
+
+A policy takes a value of the traced function and says whether it is kept.
+
+>>> import fgrad
+>>> layer = fgrad.checkpoint(lambda w, x: fgrad.numpy.sin(w @ x), policy=dots_saveable)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.trace.products import is_outer
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Op
+
+Policy = Callable[[Any], bool]
+
+
+def everything_saveable(value: Any) -> bool:
+    """Keep every value: as without checkpoint."""
+    return True
+
+
+def nothing_saveable(value: Any) -> bool:
+    """Keep nothing but the inputs: as without a policy."""
+    return False
+
+
+def dots_saveable(value: Any) -> bool:
+    """Keep the results of matrix products and convolutions."""
+    return _is_sum(value) and is_outer(value.src[0])
+
+
+def dots_with_no_batch_dims_saveable(value: Any) -> bool:
+    """Keep the results of products in which no axis of the result belongs to both factors."""
+    if not dots_saveable(value):
+        return False
+    product = value.src[0]
+    own = [_own_axes(factor, product.ndim) for factor in product.src]
+    return all(not (i in own[0] and i in own[1]) for i in range(product.ndim) if i not in value.arg[1])
+
+
+def save_from_both_policies(first: Policy, second: Policy) -> Policy:
+    """The policy that keeps what either of two policies keeps."""
+    return lambda value: bool(first(value) or second(value))
+
+
+def _is_sum(u: UOp) -> bool:
+    return u.op is Op.REDUCE and u.arg[0] is Op.ADD
+
+
+def _own_axes(factor: UOp, ndim: int) -> set[int]:
+    """The axes along which a factor of a product varies: those that no EXPAND put in."""
+    axes: list[int | None] = list(range(ndim))  # axis of `factor` -> axis of the product
+    while factor.op in (Op.PERMUTE, Op.EXPAND, Op.NEG, Op.CAST):
+        if factor.op is Op.PERMUTE:
+            back: list[int | None] = [None] * len(axes)
+            for at, source in enumerate(factor.arg):
+                back[source] = axes[at]
+            axes = back
+        elif factor.op is Op.EXPAND:
+            new = {axis for axis, _ in factor.arg}
+            axes = [a for i, a in enumerate(axes) if i not in new]
+        factor = factor.src[0]
+    return {a for a in axes if a is not None}
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+__all__ = [
+    "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "dots_saveable", "dots_with_no_batch_dims_saveable",
+    "everything_saveable", "nothing_saveable", "save_from_both_policies",
+]  # fmt: skip
