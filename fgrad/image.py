@@ -152,7 +152,7 @@ def scale_and_translate(
     x = fnp.asarray(lift(image))
     sizes = shape_of(shape, "scale_and_translate")
     axes = [axis_of(a, x.ndim, "scale_and_translate") for a in spatial_dims]
-    if len(sizes) != x.ndim or any(n != m for i, (n, m) in enumerate(zip(sizes, x.shape, strict=True)) if i not in axes):
+    if len(sizes) != x.ndim or any(sizes[i] != n for i, n in enumerate(x.shape) if i not in axes):
         raise note_user_line(
             ShapeError(f"scale_and_translate: shape {sizes} must equal {x.shape} but for the axes {tuple(axes)}")
         )

@@ -52,7 +52,7 @@ def segment_sum(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The sum of each segment: data [n, *s], segment_ids int[n] -> [num_segments, *s]; 0 for a segment without elements.
+    """The sum of each segment: data [n, *s], segment_ids int[n] -> [num_segments, *s]; 0 for an empty segment.
 
     num_segments   the number of segments; by default the largest id + 1, which must then be concrete. Ids outside
                    0 .. num_segments - 1 are dropped

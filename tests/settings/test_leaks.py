@@ -1,5 +1,6 @@
 """FGRAD_CHECK=leaks: tracers that are kept when their stage has closed."""
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,11 @@ from fgrad.errors import LeakedTracerError
 
 @pytest.fixture(autouse=True)
 def checked() -> Iterator[None]:
+    """Every stage looks for cycles: what earlier tests left behind is kept out of that."""
+    gc.freeze()
     with config.override(check="leaks"):
         yield
+    gc.unfreeze()
 
 
 def test_a_kept_tracer_is_reported_with_its_line_and_who_keeps_it() -> None:
