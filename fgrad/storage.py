@@ -76,7 +76,7 @@ def open_array(
 
 
 def create_array(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: Any) -> StoredArray:
-    """A new .npy file full of zeros, to be written by pieces; what was in the file before is gone.
+    """A new .npy file full of zeros, to be written by pieces, in the place of an older one.
 
     Nothing is written yet where the system keeps files with holes.
     """
@@ -84,6 +84,8 @@ def create_array(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: An
     if not where.endswith(".npy"):
         raise note_user_line(ArgumentError(f"create_array makes .npy files, and {where!r} does not end with that"))
     element = dt.to_dtype(dtype)
+    if os.path.isfile(where):
+        os.unlink(where)  # arrays that are open keep the old file
     with open(where, "wb") as file:
         descr = np.lib.format.dtype_to_descr(element.np)
         header = {"descr": descr, "fortran_order": False, "shape": tuple(shape)}
@@ -95,7 +97,7 @@ def create_array(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: An
 
 def save(path: str | os.PathLike[str], x: Any) -> None:
     """Write an array (concrete, NumPy's, a number, or a part of another file) to a .npy file."""
-    if isinstance(x, StoredArray):
+    if isinstance(x, StoredArray) and x.shape:
         out = create_array(path, x.shape, x.dtype)
         for where, piece in x.pieces():
             out[where] = piece

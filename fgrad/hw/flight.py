@@ -103,6 +103,10 @@ class InFlight:
         """The failures up to `tick` were told of in another way."""
         self._unseen = [unseen for unseen in self._unseen if unseen > tick]
 
+    def mark_seen_after(self, tick: int) -> None:
+        """The failures after `tick` were told of in another way."""
+        self._unseen = [unseen for unseen in self._unseen if unseen <= tick]
+
     def raise_unseen(self) -> None:
         """Raise the first failure that nobody has seen; the others are named in a note on it."""
         ticks, self._unseen = self._unseen, []

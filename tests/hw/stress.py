@@ -38,6 +38,7 @@ from fgrad.hw.plan import Call, Lane, plan
 from fgrad.hw.pool import Pool
 from fgrad.hw.submit import Launch
 from fgrad.hw.transfer import copy
+from tests.backends.sim import test_sim_device as sim_tests
 
 ROOT = Path(__file__).parents[2]
 fnp, lax = fg.numpy, fg.lax
@@ -282,6 +283,13 @@ def views_of_the_host_outlive_their_arrays(n: int) -> None:
         assert seen[7] == 7.0, "a view keeps a donated buffer as it is"
 
 
+@stress(11)
+def a_device_lost_at_any_packet_fails_alone_and_is_reset(n: int) -> None:
+    devices = [get_device(name) for name in sim_tests.NAMES]
+    for k in range(12 * n):
+        sim_tests.test_a_device_lost_at_packet_k_fails_its_fences_and_no_other_device(k % 12, devices)
+
+
 @stress(12)
 def a_callback_that_raises_at_step_k_stops_its_program_with_its_traceback(n: int) -> None:
     for name in (*RUN, "python"):
@@ -456,6 +464,30 @@ def copies_of_any_size_between_any_two_devices_are_exact(n: int) -> None:
         assert np.asarray(y).tobytes() == source and rewritten.shape == (size,)
 
 
+@stress(19)
+def a_file_that_is_cut_while_it_is_read_is_an_error(n: int) -> None:
+    disk, cpu, r = get_device("disk"), get_device("cpu"), random.Random(19)
+    piece = put(np.ones(1 << 16, np.uint8), "cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.raw"
+        for _ in range(n):
+            path.write_bytes(bytes(8 << 20))
+            file = disk.open(str(path))
+            cutter = threading.Timer(r.random() * 0.005, os.truncate, (path, 4096))
+            cutter.start()
+            failures = []
+            for last in (False, True):
+                for at in range(0, 8 << 20, 1 << 16):
+                    try:
+                        copy(cpu, piece.addr, disk, file.base + at, 1 << 16)
+                        assert not np.asarray(piece).any()
+                    except DeviceError as error:
+                        failures.append(str(error))
+                cutter.join()
+                assert not last or "the file was cut to 4096 bytes" in failures[-1]
+            disk.close(file)
+
+
 @stress(20)
 def a_call_writes_only_the_words_that_changed(n: int) -> None:
     r = random.Random(20)
@@ -481,6 +513,13 @@ def a_call_writes_only_the_words_that_changed(n: int) -> None:
             launch.counted = held.instance.rewritten  # type: ignore[attr-defined]
             segment.free.append(held)
             last = ins
+
+
+@stress(21)
+def random_programs_on_four_devices_equal_their_model_in_any_order(n: int) -> None:
+    devices = [get_device(name) for name in sim_tests.NAMES]
+    for seed in range(10 * n):
+        sim_tests.test_random_programs_over_four_devices_equal_the_sequential_model(1000 + seed, devices)
 
 
 @stress(23)
@@ -590,7 +629,7 @@ def a_process_ends_whatever_is_in_flight(n: int) -> None:
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tests.hw.stress", description="Faults and stress, long.")
-    parser.add_argument("numbers", nargs="*", type=int, help="which (default: all)")
+    parser.add_argument("numbers", nargs="*", type=int, choices=sorted(STRESS), help="which (default: all)")
     parser.add_argument("-n", type=int, default=20, help="how many times as much as in the tests")
     options = parser.parse_args()
     warnings.simplefilter("error")

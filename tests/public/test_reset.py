@@ -69,6 +69,21 @@ def test_a_second_reset_and_one_of_a_device_at_rest_change_nothing() -> None:
     assert np.asarray(x + x).tolist() == [0.0, 2.0, 4.0, 6.0]
 
 
+def test_a_reset_swallows_no_earlier_failure() -> None:
+    def raises(x: Any) -> Any:
+        raise ValueError("before")
+
+    f, x = calling(raises, "cpu:20")
+    f(x)
+    device = get_device("cpu:20")
+    while device.timeline.completed() < device.timeline.issued():
+        time.sleep(0.001)
+    reset("cpu:20")
+    with pytest.raises(CallbackFailedError, match="before"):
+        device.sync()
+    device.sync()
+
+
 def test_a_callback_that_waits_for_a_device_that_waits_for_its_own_is_refused() -> None:
     here, there = get_device("cpu:21"), get_device("cpu:22")
     big = np.zeros(1 << 19, np.float32)  # copied by commands, as it is large

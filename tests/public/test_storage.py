@@ -102,6 +102,18 @@ def test_save_writes_what_numpy_reads(tmp_path: Path, stored: Any, data: Any) ->
         save(tmp_path / "z.bin", data)
 
 
+def test_a_file_may_be_replaced_while_it_is_read(tmp_path: Path, data: Any) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, data[:2])
+    x = open_array(path)
+    save(path, data)
+    np.testing.assert_array_equal(np.asarray(x), data[:2])
+    save(path, open_array(path)[::-1])
+    np.testing.assert_array_equal(np.load(path), data[::-1])
+    save(path, open_array(path)[0, 0, 0])
+    assert np.load(path) == data[-1, 0, 0]
+
+
 def test_bfloat16_goes_through_files(tmp_path: Path) -> None:
     x = fnp.arange(6, dtype=fnp.bfloat16).reshape(2, 3)
     save(tmp_path / "b.npy", x)

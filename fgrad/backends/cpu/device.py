@@ -173,6 +173,7 @@ class CpuDevice:
         the program ends and writes nothing. Any other must have ended by now, or end in two
         seconds: its memory cannot be given to others while it runs. Raises DeviceLostError.
         """
+        well = 0 if self._lost else self.queue.completed()  # what failed before is still to be told
         self.queue.cancel()
         until = time.monotonic() + _RESET_SECONDS
         while not self.queue.is_idle():
@@ -189,7 +190,7 @@ class CpuDevice:
                 time.sleep(0.001)
         with submission:
             self.in_flight.retire()
-            self.in_flight.mark_seen_up_to(self.queue.issued())
+            self.in_flight.mark_seen_after(well)
         self._lost = None
 
     def _given_up(self, names: str) -> Exception:
