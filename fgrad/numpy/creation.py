@@ -148,12 +148,23 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
         return from_host(np.asarray(x).astype(node.dtype.np), node.dtype, weak and dtype is None)
     if isinstance(x, list | tuple | range):
         return _from_sequence(list(x) if isinstance(x, range) else x, dtype)
-    if is_arraylike(x) or hasattr(x, "__buffer__") or isinstance(x, memoryview):
+    if is_arraylike(x) or _is_buffer(x):
         data = np.asarray(x)
         return from_host(_converted(data, dtype), dtype)
     if hasattr(x, "__dlpack__"):
         return _array(view_of(x)[0], dtype, True)
     raise TypeError(f"array: {x!r} of type {type(x).__name__} is no array data; use numbers, lists of them, or arrays")
+
+
+def _is_buffer(x: Any) -> bool:
+    """Whether `x` lends its memory: a memoryview, bytearray, array.array and the like."""
+    if isinstance(x, str | bytes):
+        return False
+    try:
+        memoryview(x).release()
+    except TypeError:
+        return False
+    return True
 
 
 def _converted(data: Any, dtype: DType | None) -> Any:

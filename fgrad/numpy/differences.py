@@ -223,4 +223,4 @@ def _gradient(f: ArrayLike, varargs: Any, axis: Any, edge_order: int) -> Any:
         given = build.cast(lift(h).node, dtype)
         node = _difference(given, 0) if given.ndim else given
         out.append(Tracer(_slope(x, node, i, edge_order), weak))
-    return out[0] if len(out) == 1 and (axis is not None and not isinstance(axis, list | tuple) or x.ndim == 1) else out
+    return out[0] if len(out) == 1 else out

@@ -7,7 +7,7 @@ exists only on concrete arrays, so one identity test in a generated wrapper chec
 from __future__ import annotations
 
 from ctypes import memmove
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,18 @@ def sig_of(aval: Aval, device: Any = None) -> Sig:
     return sig
 
 
+DELETED = "delete()"  # what took the memory of a deleted array
+
+
+class Shard(NamedTuple):
+    """A part of an array that lies on one device: here always all of it."""
+
+    device: Any
+    index: tuple[slice, ...]
+    data: Any
+    replica_id: int = 0
+
+
 class Gone:
     """The sig of an array that was donated: it fails every guard.
 
@@ -81,6 +93,8 @@ class Gone:
         self.put = put or (lambda address: None)
 
     def __getattr__(self, name: str) -> Any:
+        if self.by == DELETED:
+            raise DonatedError("this array has been deleted; call delete() after its last use")
         raise DonatedError(
             f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it"
         )
@@ -146,8 +160,13 @@ class DeviceArray(Array):
         """Give the memory back now; using the array afterwards raises DonatedError."""
         if not self.is_deleted():
             put, address = self.sig.put, self.addr
-            donate(self, "delete()")
+            donate(self, DELETED)
             put(address)
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array by device; there is one."""
+        return [Shard(self.device, (slice(None),) * self.ndim, self)]
 
     def tobytes(self, order: str | None = "C") -> bytes:
         """The bytes of the elements, row-major ("C") or column-major ("F")."""
@@ -164,7 +183,7 @@ class DeviceArray(Array):
 
     def __repr__(self) -> str:
         if self.is_deleted():
-            return f"Array(donated to {self.sig.by})"
+            return "Array(deleted)" if self.sig.by == DELETED else f"Array(donated to {self.sig.by})"
         text = np.array2string(self.concrete(), separator=", ", prefix="Array(")
         weak = ", weak_type=True" if self.sig.aval.weak else ""
         return f"Array({text}, dtype={self.sig.aval.dtype}{weak})"

@@ -52,6 +52,12 @@ class Tracer(Array):
             "instead, or fgrad.pure_callback"
         )
 
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
     def __repr__(self) -> str:
         return f"Tracer<{self.aval}>"
 
