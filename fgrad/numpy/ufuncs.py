@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+import fgrad
 from fgrad import numpy as fnp
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import as_array, axes_of, axis_of
@@ -32,7 +32,7 @@ _UPDATES = {"add": "add", "subtract": "subtract", "multiply": "multiply", "maxim
 
 def scan(step: Callable[..., Any], init: Any, xs: Any) -> Any:
     """`fgrad.lax.scan`, loaded when it is first needed: `import fgrad` shall stay quick."""
-    return import_module("fgrad.lax.loops").scan(step, init, xs)
+    return fgrad.lax.scan(step, init, xs)
 
 
 class _Kind(type):

@@ -27,7 +27,7 @@ def _operator(A: Any, name: str) -> Callable[[Vector], Vector]:  # noqa: N803  S
         return found
     if not is_arraylike(A) and not hasattr(A, "__matmul__"):
         raise note_user_line(ArgumentError(f"{name}: the matrix must be an array or a function, got {A!r}"))
-    shape = getattr(A, "shape", ())
+    shape: tuple[int, ...] = getattr(A, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1]:
         raise note_user_line(ShapeError(f"{name}: the matrix must be square, got shape {shape}"))
     return lambda x: A @ x
