@@ -32,6 +32,7 @@ from fgrad.lax.convolution import conv_general_permutations as conv_general_perm
 from fgrad.lax.convolution import conv_general_shape_tuple as conv_general_shape_tuple
 from fgrad.lax.convolution import conv_shape_tuple as conv_shape_tuple
 from fgrad.lax.convolution import conv_transpose as conv_transpose
+from fgrad.lax.convolution import conv_transpose_shape_tuple as conv_transpose_shape_tuple
 from fgrad.lax.convolution import conv_with_general_padding as conv_with_general_padding
 from fgrad.lax.derivatives import custom_linear_solve as custom_linear_solve
 from fgrad.lax.derivatives import custom_root as custom_root
@@ -203,6 +204,7 @@ __all__ = [
     "ceil", "clamp", "clz", "collapse", "complex", "concatenate", "cond", "conj", "conv",
     "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
     "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
+    "conv_transpose_shape_tuple",
     "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin",
     "cumprod", "cumsum", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general",
     "dtype", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",

@@ -422,6 +422,26 @@ def conv_shape_tuple(
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *places)
 
 
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    dimension_numbers: Any,
+) -> tuple[int, ...]:
+    """The shape of a transposed convolution (conv_transpose), with any order of axes."""
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    lhs, rhs = [lhs_shape[a] for a in numbers.lhs_spec], [rhs_shape[a] for a in numbers.rhs_spec]
+    if isinstance(padding, str):
+        padding = [_transposed_pads(k, s, padding) for k, s in zip(rhs[2:], window_strides, strict=True)]
+    spread = [(n - 1) * s + 1 if n else 0 for n, s in zip(lhs[2:], window_strides, strict=True)]
+    plain = conv_shape_tuple([*lhs[:2], *spread], rhs, (1,) * len(spread), padding)
+    out = [0] * len(plain)
+    for axis, n in zip(numbers.out_spec, plain, strict=True):
+        out[axis] = n
+    return tuple(out)
+
+
 def conv_general_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
@@ -455,5 +475,5 @@ def conv_general_permutations(dimension_numbers: Any) -> tuple[Sequence[int], ..
 __all__ = [
     "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated",
     "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple",
-    "conv_shape_tuple", "conv_transpose", "conv_with_general_padding",
+    "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple", "conv_with_general_padding",
 ]  # fmt: skip

@@ -28,9 +28,19 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     return decompositions.cholesky(x, symmetrize_input=symmetrize_input)
 
 
-@public(static=("compute_left_eigenvectors", "compute_right_eigenvectors"))
-def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True) -> Any:
-    """[w, left vectors, right vectors] of square matrices, as asked for; complex."""
+@public(static=("compute_left_eigenvectors", "compute_right_eigenvectors", "enable_eigvec_derivs", "implementation"))
+def eig(
+    x: ArrayLike,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = True,
+    implementation: Any = None,
+) -> Any:
+    """[w, left vectors, right vectors] of square matrices, as asked for; complex.
+
+    enable_eigvec_derivs, implementation   without effect: vectors always have derivatives, the host computes
+    """
     w, v = decompositions.eig(x)
     out = [w]
     if compute_left_eigenvectors:  # rows of the inverse, of length 1
@@ -123,9 +133,16 @@ def triangular_solve(
     return given.result(build.reshape(z, lift(b).shape) if vector and z.ndim == y.ndim == rhs.ndim else z)
 
 
-@public()
-def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike) -> Array:
-    """x with t @ x = b, where t has the diagonals dl (from 1 on), d and du (up to n - 1), all [.., n]; b [.., n, k]."""
+@public(static=("perturb_singular",))
+def tridiagonal_solve(
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
+) -> Array:
+    """x with t @ x = b, where t has the diagonals dl (from 1 on), d and du (up to n - 1), all [.., n]; b [.., n, k].
+
+    Rows are exchanged where that is more accurate; a singular matrix gives inf or NaN.
+    """
+    if perturb_singular:
+        raise NotImplementedError("tridiagonal_solve with perturb_singular; add a small multiple of max|t| to d")
     (low, mid, high, rhs), dtype, weak = promoted(dl, d, du, b, least=dt.default_float())
     n = mid.shape[-1]
     if not low.shape == mid.shape == high.shape == rhs.shape[:-1]:
