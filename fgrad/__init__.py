@@ -71,12 +71,14 @@ if _TYPE_CHECKING:
     from fgrad import random as random
     from fgrad import ref as ref
     from fgrad import scipy as scipy
+    from fgrad import storage as storage
     from fgrad import test_util as test_util
     from fgrad import tree as tree
     from fgrad import tree_util as tree_util
     from fgrad.kernels import kernel_call as kernel_call
 
 remat = checkpoint
+device = default_device
 jacobian = jacrev
 
 # imported when first asked for: half of the time of `import fgrad` would be theirs
@@ -98,6 +100,7 @@ _MODULES = frozenset(
         "ref",
         "scipy",
         "test_util",
+        "storage",
         "tree",
         "tree_util",
     }
@@ -131,6 +134,7 @@ __all__ = [
     "custom_vjp",
     "debug",
     "default_device",
+    "device",
     "device_count",
     "device_get",
     "device_put",
