@@ -7,14 +7,14 @@ from fgrad.numpy.common import public
 from fgrad.scipy.special import gammaln, xlogy
 from fgrad.scipy.stats.common import INF, floats
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike
+from fgrad.trace.tracer import ArrayLike, lift
 
 
 @public()
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The logarithm of the probability of the counts: x [*batch, k], n [*batch], p [*batch, k] -> [*batch]."""
     x, p = floats("logpmf", x, p)
-    (n,) = floats("logpmf", n)
+    n = fnp.asarray(lift(n)).astype(x.dtype)
     value = gammaln(n + 1) + fnp.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)
     return fnp.where(fnp.equal(n, fnp.sum(x, axis=-1)), value, -INF)
 
