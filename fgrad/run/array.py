@@ -7,7 +7,8 @@ exists only on concrete arrays, so one identity test in a generated wrapper chec
 from __future__ import annotations
 
 from ctypes import memmove
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,8 @@ def sig_of(aval: Aval, device: Any = None) -> Sig:
 DELETED = "delete()"  # what took the memory of a deleted array
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shard:
     """A part of an array that lies on one device: here always all of it."""
 
     device: Any

@@ -96,3 +96,26 @@ def test_frompyfunc_broadcasts_and_reduces() -> None:
         f.nin = 3
     with pytest.raises(errors.ShapeError, match="no elements"):
         fnp.frompyfunc(lambda a, b: a + b, 2, 1).reduce(np.zeros(0))
+
+
+def test_a_deleted_array_says_so() -> None:
+    x = fnp.arange(3.0)
+    assert [s.data is x for s in x.addressable_shards] == [True]
+    x.delete()
+    assert x.is_deleted() and repr(x) == "Array(deleted)"
+    with pytest.raises(errors.DonatedError, match="has been deleted"):
+        x + 1
+
+
+def test_objects_that_stand_for_arrays_are_operands() -> None:
+    class Three:
+        def __fgrad_array__(self):
+            return fnp.array(3.0)
+
+    assert (Three() * fnp.arange(3.0)).tolist() == [0, 3, 6]
+    assert fnp.shape(Three()) == () and fnp.flatnonzero(Three()).tolist() == [0]
+
+
+def test_frexp_has_a_derivative_and_take_clips_negative_positions() -> None:
+    assert float(fgrad.grad(lambda x: fnp.frexp(x)[0])(5.0)) == 0.125
+    assert fnp.take(fnp.arange(3), np.array([-1, 5]), mode="clip").tolist() == [0, 2]

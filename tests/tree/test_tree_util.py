@@ -128,3 +128,20 @@ def test_a_tree_becomes_a_vector_and_back() -> None:
     assert np.asarray(slope).tolist() == [0, 0, 0, 2, 2]
     with pytest.raises(errors.ShapeError, match="has 5 elements"):
         back(flat[:3])
+
+
+def test_a_leaf_test_may_take_the_path() -> None:
+    x = ((1, 2), [3, {4: 4, 5: 5}])
+    pairs, _ = tree_util.tree_flatten_with_path(x, lambda path, _: len(path) >= 2, is_leaf_takes_path=True)
+    assert [tree_util.keystr(p) for p, _ in pairs] == ["[0][0]", "[0][1]", "[1][0]", "[1][1]"]
+    assert pairs[-1][1] == {4: 4, 5: 5}
+
+
+def test_one_level_with_keys_and_transposition_that_infers_the_inner_structure() -> None:
+    children, _ = tree_util.flatten_one_level_with_keys({"b": 1, "a": [2]})
+    assert children == [(tree_util.DictKey("a"), [2]), (tree_util.DictKey("b"), 1)]
+    assert tree_util.is_tree_node([]) and not tree_util.is_tree_node(1)
+    outer = tree_util.tree_structure([0, 0])
+    assert tree_util.tree_transpose(outer, None, [{"a": 1}, {"a": 2}]) == {"a": [1, 2]}
+    with pytest.raises(errors.ArgumentError, match="Mismatch"):
+        tree_util.tree_transpose(outer, None, [{"a": 1}, {"b": 2}])

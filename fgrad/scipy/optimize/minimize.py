@@ -120,7 +120,8 @@ def _minimized(
     value, gradient = derive(x0)
     if kind == "bfgs":
         memory: Any = fnp.eye(n, dtype=x0.dtype)
-        direction, update = _bfgs_direction, _bfgs_update
+        direction: Callable[..., Any] = _bfgs_direction
+        update: Callable[..., Any] = _bfgs_update
     else:
         empty = fnp.zeros((pairs, n), dtype=x0.dtype)
         memory = (empty, empty, fnp.zeros(pairs, dtype=x0.dtype))
