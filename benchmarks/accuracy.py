@@ -91,9 +91,8 @@ def measure(name: str, dtype: np.dtype[Any], count: int, judged: int) -> Found:
     absolute = exact.is_absolute(name, xs)
     plain = np.logical_and.reduce([np.isfinite(x) for x in xs])
     error = quick_errors(ys, values, bits, absolute)
-    # Poles and NaN are told by the wider format; an infinity is only if it does not overflow itself.
-    whole = plain & (np.where(plain, xs[0], 0.5) % 1 == 0)
-    told = ranks | np.isnan(values) | ~plain | (whole & (xs[0] <= 0))
+    # An infinity of a narrow reference is believed at poles only: elsewhere it may be its own overflow.
+    told = ranks | np.isnan(values) | ~plain | exact.is_pole(name, xs)
     wrong = np.flatnonzero(told & ~np.isfinite(values) & (error > 0))
     if len(wrong):
         return Found(name, dtype, float("inf"), at(xs, wrong[0]), len(ys))

@@ -121,6 +121,14 @@ def quickly(name: str, xs: list[Wide]) -> tuple[Wide, bool]:
         return (QUICK.get(name) or QUICK_DOUBLE[name])(*xs), False
 
 
+def is_pole(name: str, xs: list[Wide]) -> NDArray[np.bool_]:
+    """Where a function of QUICK_DOUBLE is infinite or undefined at a finite number."""
+    x = np.where(np.isfinite(xs[0]), xs[0], 0.5)
+    if name in ("lgamma", "digamma"):
+        return np.asarray((x <= 0) & (x % 1 == 0))
+    return np.asarray((name == "erfinv") & (np.abs(x) >= 1))
+
+
 def is_absolute(name: str, xs: list[Wide]) -> NDArray[np.bool_]:
     """Where the unit is that of results of at least 1: near zeros that no float hits."""
     if name in ("lgamma", "digamma"):
