@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors import DtypeError
 from fgrad.numpy.dtypes import bfloat16, finfo, iinfo, issubdtype, result_type
 from fgrad.trace.transforms import float0
 from fgrad.uop.dtype import to_dtype
@@ -26,12 +27,18 @@ __all__ = [
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype[Any]:
     """The NumPy dtype that `dtype` names; 64-bit types stay what they are.
 
-    Raises DtypeError for types fgrad has no arithmetic for.
+    Extension types that fgrad has no arithmetic for, such as int4, keep their names too. Raises DtypeError for
+    everything that is no numeric type.
 
     >>> canonicalize_dtype(float)
     dtype('float32')
     """
-    named: np.dtype[Any] = to_dtype(dtype).np
+    try:
+        named: np.dtype[Any] = to_dtype(dtype).np
+    except DtypeError:
+        named = np.dtype(dtype)
+        if named != float0 and (named.kind != "V" or named.names is not None or named.itemsize == 0):
+            raise
     return named
 
 
