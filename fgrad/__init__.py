@@ -80,6 +80,7 @@ if _TYPE_CHECKING:
 remat = checkpoint
 device = default_device
 jacobian = jacrev
+make_jaxpr = make_program  # the name that code written for JAX calls it by
 
 # imported when first asked for: half of the time of `import fgrad` would be theirs
 _MODULES = frozenset(
@@ -160,6 +161,7 @@ __all__ = [
     "lax",
     "linear_transpose",
     "linearize",
+    "make_jaxpr",
     "make_program",
     "named_call",
     "new_ref",

@@ -125,6 +125,10 @@ class DeviceArray(Array):
         """The device that holds the elements."""
         return self.sig.device
 
+    def devices(self) -> set[Any]:
+        """The devices that hold the elements: one."""
+        return {self.device}
+
     def as_node(self) -> UOp:
         aval = self.sig.aval
         return buffer_node(self, aval.dtype, aval.shape)
