@@ -153,8 +153,10 @@ class _Custom:
             known = dict(fixed)
             return self.fun(*[known[i] if i in known else next(it) for i in range(len(args))])
 
-        stage = Stage(f"{self.kind}({name})")
-        traced = trace(body, tree.structure((moving, {})), [t.aval for t in operands], stage, (), ())
+        # concrete: where the stages around know their values, the function may branch on its own
+        stage = Stage(f"{self.kind}({name})", concrete=True)
+        given_nodes = [t.node for t in operands]
+        traced = trace(body, tree.structure((moving, {})), [t.aval for t in operands], stage, (), given_nodes)
         captured, program = closure(traced.params, traced.outs)
         rule = self._rule(in_tree, fixed, captured)
         rule.out_tree = traced.out_tree
