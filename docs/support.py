@@ -51,7 +51,8 @@ NO_ARRAY = {
         array_repr array_str dtype frompyfunc""",
     "numpy.fft": "fftfreq rfftfreq",
     "lax": """DotDimensionNumbers axis_index axis_size broadcast_shapes broadcasted_iota conv_dimension_numbers
-        conv_general_permutations conv_general_shape_tuple conv_shape_tuple dtype empty full iota padtype_to_pads
+        conv_general_permutations conv_general_shape_tuple conv_shape_tuple
+        conv_transpose_shape_tuple dtype empty full iota padtype_to_pads
         reduce_window_shape_tuple platform_dependent""",
 }
 
