@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -21,7 +22,13 @@ T = TypeVar("T")
 PyTreeDef = optree.PyTreeSpec
 IsLeaf = Callable[[Any], bool] | None
 NAMESPACE = trees.NAMESPACE
-_register: Any = optree.register_pytree_node
+
+
+def _register(nodetype: Any, flatten: Any, unflatten: Any, **options: Any) -> None:
+    """Register with optree, which warns of named tuples: that such a class gets functions of its own is meant."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is a subclass of `collections.namedtuple`", category=UserWarning)
+        optree.register_pytree_node(nodetype, flatten, unflatten, **options)
 
 
 # ---- paths

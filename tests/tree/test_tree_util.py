@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -145,3 +146,12 @@ def test_one_level_with_keys_and_transposition_that_infers_the_inner_structure()
     assert tree_util.tree_transpose(outer, None, [{"a": 1}, {"a": 2}]) == {"a": [1, 2]}
     with pytest.raises(errors.ArgumentError, match="Mismatch"):
         tree_util.tree_transpose(outer, None, [{"a": 1}, {"b": 2}])
+
+
+def test_a_named_tuple_may_get_functions_of_its_own() -> None:
+    class Pair(NamedTuple):
+        value: object
+        name: str
+
+    tree_util.register_pytree_node(Pair, lambda p: ((p.value,), p.name), lambda name, c: Pair(c[0], name))
+    assert tree_util.tree_map(lambda x: x + 1, Pair(1, "n")) == Pair(2, "n")
