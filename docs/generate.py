@@ -230,6 +230,8 @@ def signature_of(value: Any) -> str:
         default = p.default
         if default is not p.empty and " at 0x" in repr(default):
             default = _Named(getattr(default, "__name__", type(default).__name__))
+        elif default is os.environ:  # what it holds is nobody's business
+            default = _Named("os.environ")
         shown.append(p.replace(annotation=p.empty, default=default))
     return str(signature.replace(parameters=shown, return_annotation=signature.empty))
 

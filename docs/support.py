@@ -359,16 +359,19 @@ def read(module: str) -> dict[str, list[str]]:
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {row[0]: row for row in csv.reader(file) if row[0] != HEADER[0]}
+        rows = [[cell.strip("`") for cell in row] for row in csv.reader(file)]
+        return {row[0]: row for row in rows[1:]}
 
 
 def write(module: str, rows: dict[str, list[str]]) -> None:
-    """Keep the rows of a module."""
+    """Keep the rows of a module; names and calls are marked as code for the page."""
     TABLES.mkdir(exist_ok=True)
     with (TABLES / f"{module}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
-        writer.writerows(rows[name] for name in sorted(rows))
+        for name in sorted(rows):
+            _, *marks, text = rows[name]
+            writer.writerow([f"``{name}``", *marks, f"``{text}``"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
