@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from fgrad.errors import DtypeError
@@ -48,7 +49,12 @@ def itemsize_bits(dtype: Any) -> int:
     >>> itemsize_bits("bfloat16")
     16
     """
-    return to_dtype(dtype).bits
+    named = canonicalize_dtype(dtype)
+    if named == float0:
+        return 0
+    if named.kind == "V" or named.name.startswith("float"):  # extension types: half a byte and less also exist
+        return int((ml_dtypes.iinfo if "int" in named.name else ml_dtypes.finfo)(named).bits)
+    return to_dtype(named).bits
 
 
 def scalar_type_of(x: Any) -> type:
