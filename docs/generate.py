@@ -173,7 +173,7 @@ def reference(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-PLAIN = ("fgrad.errors", "fgrad.config")  # their docstrings are written as reStructuredText
+PLAIN = ("fgrad.errors",)  # its docstrings are written as reStructuredText
 
 
 def page_of(name: str) -> str:
