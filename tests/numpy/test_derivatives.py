@@ -25,6 +25,7 @@ CASES: list[tuple[str, Callable[[Any], Any], list[float], list[float]]] = [
     ("nansum", lambda v: fnp.nansum(v * 2), [0, NAN, 3], [2, 0, 2]),
     ("where over a bad branch", lambda v: fnp.where(v > 0, fnp.log(v), 0).sum(), [0, 2], [0, 0.5]),
     ("logaddexp of nothing", lambda v: fnp.logaddexp(v[0], v[1]), [-INF, -INF], [0.5, 0.5]),
+    ("spacing", lambda v: fnp.spacing(v).sum(), [0, 1, -3e38], [0, 0, 0]),
     ("sinc at zero", lambda v: fnp.sinc(v).sum(), [0, 1], [0, -1]),
     ("arccos of clip", lambda v: fnp.arccos(fnp.clip(v, -1, 1)).sum(), [2, 0], [0, -1]),
     ("take", lambda v: v[np.array([0, 0, 2])].sum(), [1, 1, 1], [2, 0, 1]),
