@@ -9,6 +9,7 @@ import pytest
 import fgrad
 import fgrad.numpy as fnp
 from fgrad import errors, lax, random
+from fgrad.config import config
 
 KEY = 42
 P = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
@@ -176,7 +177,10 @@ def test_bare_words_are_keys_too() -> None:
 
 def test_keys_count_all_64_bits_of_a_seed() -> None:
     assert np.asarray(random.PRNGKey((1 << 40) + 5)).tolist() == [256, 5]
-    assert np.asarray(random.PRNGKey(-1)).tolist() == [0xFFFFFFFF, 0xFFFFFFFF]
+    assert np.asarray(random.PRNGKey(-1)).tolist() == [0, 0xFFFFFFFF]  # a seed of 32 bits
+    assert np.asarray(random.PRNGKey(-(1 << 31) - 1)).tolist() == [0xFFFFFFFF, 0x7FFFFFFF]
+    with config.override(enable_x64=True):
+        assert np.asarray(random.PRNGKey(-1)).tolist() == [0xFFFFFFFF, 0xFFFFFFFF]
     with pytest.raises(OverflowError):
         random.key(1 << 64)
     with pytest.raises(errors.DtypeError, match="a seed is an integer"):
