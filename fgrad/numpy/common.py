@@ -11,7 +11,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError, note_user_line
+from fgrad.errors import (
+    ArgumentError,
+    AxisError,
+    ConcretizationError,
+    DtypeError,
+    ShapeError,
+    note_user_line,
+)
 from fgrad.run.array import DeviceArray, empty, from_host, writable_view
 from fgrad.run.eager import public
 from fgrad.run.placement import device_put
@@ -207,12 +214,22 @@ def as_array(x: ArrayLike) -> Array:
     return x if isinstance(x, Array) else from_host(np.asarray(x))
 
 
-def host(x: Any, name: str, instead: str) -> Any:
+def host(x: Any, name: str, instead: str, carries: bool = False) -> Any:
     """The NumPy array of a concrete array-like.
 
-    Raises ConcretizationError for a tracer without a value, telling what to use `instead`.
+    carries   whether the result holds values of `x`: then a derivative would be lost without a word
+
+    Raises ConcretizationError for a tracer without a value, or whose derivative would be lost, telling what to use
+    `instead`.
     """
     x = unwrapped(x)
+    if carries and isinstance(x, Tracer) and x.node.dtype.is_inexact and x.node.born >= 1:
+        raise note_user_line(
+            ConcretizationError(
+                f"{name} works on values outside of the program, so derivatives cannot pass through it: {instead}, or "
+                "call it outside of the function that is transformed"
+            )
+        )
     if isinstance(x, Array):
         try:
             return x.concrete()
@@ -220,7 +237,7 @@ def host(x: Any, name: str, instead: str) -> Any:
             e.args = (f"{name}: {instead}: {e.args[0]}",)
             raise
     if isinstance(x, list | tuple):
-        return np.asarray([host(y, name, instead) for y in x])
+        return np.asarray([host(y, name, instead, carries) for y in x])
     return np.asarray(x)
 
 

@@ -151,6 +151,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
         p,
         "roots",
         "its number of leading zeros depends on values, and eigenvalues are computed on the host",
+        carries=True,
     )
     kind = dt.to_dtype(data.dtype)
     out = np.roots(data)
@@ -168,9 +169,9 @@ def polyfit(
 ) -> Any:
     """The least-squares polynomial of degree `deg` through points, of concrete arrays (see numpy.polyfit)."""
     instead = "use fgrad.numpy.vander and a solver"
-    data = [host(v, "polyfit", instead) for v in (x, y)]
+    data = [host(v, "polyfit", instead, True) for v in (x, y)]
     fit: Any = np.polyfit
-    found = fit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead), cov)
+    found = fit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead, True), cov)
     kind = promoted(*data, least=dt.default_float())[1].np
 
     def back(v: Any) -> Any:

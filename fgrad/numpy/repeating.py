@@ -301,7 +301,7 @@ def _insert(arr: ArrayLike, values: ArrayLike, positions: tuple[int, ...], singl
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
     """Without leading ("f") and trailing ("b") zeros; the values must be concrete."""
-    data = host(filt, "trim_zeros", "the number of zeros decides the shape")
+    data = host(filt, "trim_zeros", "slice where you know the zeros are", True)
     held = np.flatnonzero(data)
     first = held[0] if held.size and "f" in trim.lower() else 0 if held.size else len(data)
     last = held[-1] + 1 if held.size and "b" in trim.lower() else len(data)

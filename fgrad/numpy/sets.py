@@ -131,7 +131,7 @@ def unique(
     if size is not None and axis is None:
         out: Any = _unique_sized(ar, fill_value, size, equal_nan)
     else:
-        data = host(ar, "unique", "give size= (and axis=None)")
+        data = host(ar, "unique", "give size= (and axis=None)", True)
         found = np.unique(data, True, True, True, axis, equal_nan=equal_nan)
         parts = [np.asarray(found[0]), found[1], np.asarray(found[2]), found[3]]
         if size is not None:
@@ -229,7 +229,7 @@ in1d = isin
 
 def _both_hosted(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     instead = "give size=, the number of elements wanted"
-    return host(x, name, instead), host(y, name, instead)
+    return host(x, name, instead, True), host(y, name, instead, True)
 
 
 def _is_sized(size: int | None, *arrays: ArrayLike) -> bool:

@@ -148,3 +148,19 @@ def test_what_is_kept_for_one_row_is_not_read_for_another():
     gx, gy = jit(grad(f, argnums=(0, 1)))(x, y)
     _, forward = jit(lambda x, y: jvp(f, (x, y), (fnp.asarray(dx), fnp.asarray(dy))))(x, y)
     np.testing.assert_allclose((np.asarray(gx) * dx).sum() + (np.asarray(gy) * dy).sum(), float(forward), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "lossy",
+    [
+        fnp.unique,
+        fnp.trim_zeros,
+        lambda x: fnp.union1d(x, x),
+        lambda x: fnp.polyfit(x, x, 1),
+        lambda x: fnp.abs(fnp.roots(x)),
+    ],
+    ids=["unique", "trim_zeros", "union1d", "polyfit", "roots"],
+)
+def test_derivatives_are_not_lost_in_functions_that_work_on_the_host(lossy):
+    with pytest.raises(TypeError, match="derivatives cannot pass"):
+        grad(lambda x: fnp.sum(lossy(x)))(fnp.asarray(np.array([1.0, 2.0, 3.0], np.float32)))
