@@ -14,6 +14,7 @@ from fgrad.config import config
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, sig_of
 from fgrad.run.checked import Checked, moves_data
+from fgrad.trace.buffers import holds_buffers
 from fgrad.trace.stage import check_leaks, hooks, lift_buffers
 from fgrad.trace.tidy import tidy_program
 from fgrad.uop.aval import Aval
@@ -72,6 +73,9 @@ def run_program(
     program: Program, arrays: Sequence[DeviceArray], weak: Sequence[bool] | None = None
 ) -> list[DeviceArray]:
     """Run a closed program on concrete arrays; `weak` says which results have a weak dtype."""
+    if holds_buffers(program):  # a derivative rule closed over arrays
+        held, program = lift_buffers(program.params, program.outs)
+        arrays = [*arrays, *[b.arg.owner for b in held]]
     device = arrays[0].sig.device if arrays else get_device()
     for a in arrays:
         a.check_alive()

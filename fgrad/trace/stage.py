@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrad.errors import LeakedTracerError
+from fgrad.trace.buffers import hoist_buffers
 from fgrad.uop.node import Storage, UOp, substitute, toposort, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program, close
@@ -136,6 +137,7 @@ def concrete_value(roots: Sequence[UOp]) -> list[UOp] | None:
 
 def lift_buffers(params: Sequence[UOp], outs: Sequence[UOp]) -> tuple[list[UOp], Program]:
     """-> (BUFFER nodes used, Program over (*params, *buffers)). For the outermost program of a call."""
+    outs = hoist_buffers(outs)
     used = [u for u in toposort(outs, 0) if u.op is Op.BUFFER]
     return used, close((*params, *used), outs)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
-from fgrad import custom_jvp, custom_vjp, grad, jacfwd, jit, lax, vjp, vmap
+from fgrad import checkpoint, custom_jvp, custom_vjp, grad, jacfwd, jit, lax, vjp, vmap
 from fgrad.errors import ConcretizationError
 
 STEPS = 3
@@ -150,3 +150,27 @@ def test_a_backward_rule_has_no_values() -> None:
     f.defvjp(lambda x: (2 * x, x), lambda kept, ct: (ct if kept > 0 else -ct,))
     with pytest.raises(ConcretizationError, match="inside the backward rule of .*f"):
         grad(f)(1.5)
+
+
+@pytest.mark.parametrize("kind", ["custom_vjp", "custom_jvp"])
+@pytest.mark.parametrize("where", ["plain", "scan", "cond", "checkpoint"])
+def test_a_rule_may_close_over_an_array_wherever_it_is_asked(kind, where):
+    w = fnp.asarray(np.array([2.0, 3.0], np.float32))
+    if kind == "custom_vjp":
+        f = custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * w,))
+    else:
+        f = custom_jvp(lambda x: x * 2)
+        f.defjvp(lambda p, t: (f(p[0]), t[0] * w))
+    g = {
+        "plain": f,
+        "scan": lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+        "cond": lambda x: lax.cond(x[0] > 0, f, lambda v: v, x),
+        "checkpoint": checkpoint(f),
+    }[where]
+    want = np.asarray(w) ** (2 if where == "scan" else 1)
+    x = fnp.ones(2)
+    slope = grad(lambda x: fnp.sum(g(x)))
+    np.testing.assert_array_equal(np.asarray(slope(x)), want)
+    np.testing.assert_array_equal(np.asarray(jit(slope)(x)), want)
+    np.testing.assert_array_equal(np.asarray(vmap(slope)(fnp.ones((3, 2)))), np.stack([want] * 3))
