@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import multiprocessing
 import os
 import random
 import signal
@@ -404,14 +403,33 @@ def a_fork_while_workers_are_busy_leaves_both_sides_right(n: int) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def _spawned(k: int) -> float:
-    return float(fnp.sum(put(np.arange(k, dtype=np.float32), "cpu")))
+_SPAWNED = """
+import multiprocessing
+import numpy as np
+import fgrad as fg
+from fgrad import numpy as fnp
+
+def total(k):
+    return float(fnp.sum(fg.device_put(np.arange(k, dtype=np.float32), "cpu")))
+
+if __name__ == "__main__":
+    assert total(4) == 6.0
+    with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
+        assert pool.map(total, [3, 5, 7]) == [3.0, 10.0, 21.0]
+    print("done")
+"""
 
 
 @stress(16)
 def spawned_processes_open_devices_of_their_own(n: int) -> None:
-    with multiprocessing.get_context("spawn").Pool(min(2 * n, 4)) as pool:
-        assert pool.map(_spawned, [3, 5, 7]) == [3.0, 10.0, 21.0]
+    """The processes find the function in the script they are started from, wherever the tests were started from."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "spawned.py"
+        path.write_text(_SPAWNED.replace("PROCESSES", str(min(2 * n, 4))))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, str(path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
 
 
 _KILLED = """
