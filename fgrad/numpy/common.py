@@ -223,19 +223,20 @@ def host(x: Any, name: str, instead: str, carries: bool = False) -> Any:
     `instead`.
     """
     x = unwrapped(x)
-    if carries and isinstance(x, Tracer) and x.node.dtype.is_inexact and x.node.born >= 1:
-        raise note_user_line(
-            ConcretizationError(
-                f"{name} works on values outside of the program, so derivatives cannot pass through it: {instead}, or "
-                "call it outside of the function that is transformed"
-            )
-        )
     if isinstance(x, Array):
         try:
-            return x.concrete()
+            value = x.concrete()
         except TypeError as e:
             e.args = (f"{name}: {instead}: {e.args[0]}",)
             raise
+        if carries and isinstance(x, Tracer) and x.node.dtype.is_inexact and x.node.born >= 1:
+            raise note_user_line(
+                ConcretizationError(
+                    f"{name} works on values outside of the program, so derivatives cannot pass through it: {instead}, or "
+                    "call it outside of the function that is transformed"
+                )
+            )
+        return value
     if isinstance(x, list | tuple):
         return np.asarray([host(y, name, instead, carries) for y in x])
     return np.asarray(x)
