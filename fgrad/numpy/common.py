@@ -232,8 +232,8 @@ def host(x: Any, name: str, instead: str, carries: bool = False) -> Any:
         if carries and isinstance(x, Tracer) and x.node.dtype.is_inexact and x.node.born >= 1:
             raise note_user_line(
                 ConcretizationError(
-                    f"{name} works on values outside of the program, so derivatives cannot pass through it: {instead}, or "
-                    "call it outside of the function that is transformed"
+                    f"{name} works on values outside of the program, so derivatives cannot pass through it: {instead}, "
+                    "or call it outside of the function that is transformed"
                 )
             )
         return value
