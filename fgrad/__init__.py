@@ -53,6 +53,9 @@ from fgrad.trace.vmap import vmap as vmap
 from fgrad.uop import infer as _infer  # noqa: F401  fills the table of shapes
 
 if _collects:
+    if not _gc.get_freeze_count():  # modules are old at once: the next collection need not look at them
+        _gc.freeze()
+        _gc.unfreeze()
     _gc.enable()
 
 if _TYPE_CHECKING:

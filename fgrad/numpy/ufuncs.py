@@ -260,9 +260,11 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 def _attach() -> None:
     """Give the elementwise functions of `fgrad.numpy` the methods and numbers of NumPy's ufuncs."""
-    for name in dir(np):
-        theirs, ours = getattr(np, name), getattr(fnp, name, None)
-        if not isinstance(theirs, np.ufunc) or theirs.signature is not None or not hasattr(ours, "__code__"):
+    for name, theirs in tuple(vars(np).items()):  # not dir: asking for every name would import NumPy's lazy modules
+        if not isinstance(theirs, np.ufunc) or theirs.signature is not None:
+            continue
+        ours = getattr(fnp, name, None)
+        if not hasattr(ours, "__code__"):
             continue
         function: Any = ours
         wrapped = ufunc(function, theirs.nin, theirs.nout, identity=theirs.identity, call=function)
