@@ -240,7 +240,7 @@ class Dispatcher:
         inner = [a for i, a in enumerate(avals) if i not in proxies]
         names = [n for i, n in enumerate(argument_names(fun, in_tree)) if i not in proxies]
         with paused_gc():
-            flat = tree.structure((tuple(range(len(inner))), {}))
+            flat = tree.flat_arguments(len(inner))
             plain = [x for i, x in enumerate(leaves) if i not in proxies]
             wide = frozenset([i for i, x in enumerate(plain) if type(x) is float])
             traced = trace(run, flat, inner, Stage(f"jit({self.name})"), names, wide=wide)

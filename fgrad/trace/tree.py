@@ -31,6 +31,11 @@ def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDe
     return optree.tree_structure(tree, is_leaf, namespace=NAMESPACE)
 
 
+def flat_arguments(n: int) -> TreeDef:
+    """The structure of (args, kwargs) of a function of `n` positional arrays."""
+    return structure((tuple(range(n)), {}))
+
+
 def map_(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     return optree.tree_map(f, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 
 from fgrad.errors import VmapAxisError
@@ -13,9 +13,10 @@ from fgrad.trace.batch import batch
 from fgrad.trace.frames import trimmed
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
-from fgrad.trace.tracer import Tracer
+from fgrad.trace.tracer import is_arraylike
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
+from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp, open_param, paused_gc
 from fgrad.uop.program import Program, close
 from fgrad.uop.rewrite import step
@@ -31,7 +32,7 @@ def move_axis(x: UOp, source: int, destination: int) -> UOp:
     return build.permute(x, axes)
 
 
-@lru_cache(maxsize=2048)
+@remember(2048)
 def batched_program(
     program: Program, in_axes: tuple[Axis, ...], out_axes: tuple[Axis, ...], size: int, axis_name: Any
 ) -> Program:
@@ -53,8 +54,7 @@ def batched_program(
                 if is_batched and j not in hidden:
                     raise VmapAxisError(
                         f"output {j} of the mapped function depends on the mapped axis, but its out_axes is None; "
-                        "give it "
-                        "an axis, or reduce over the batch with a collective (axis_name=)"
+                        "give it an axis, or reduce over the batch with a collective (axis_name=)"
                     )
                 outs.append(o)
             elif is_batched:
@@ -127,7 +127,7 @@ def vmap(
         given += [0] * (len(leaves) - len(given))
         mapped_at = [i for i, a in enumerate(given) if a is not None]
         check_leaves([leaves[i] for i in mapped_at], tree.structure([0] * len(mapped_at)), f"vmap({name})", "mapped")
-        opaque = {i for i, x in enumerate(leaves) if given[i] is None and not _is_array(x)}
+        opaque = {i for i, x in enumerate(leaves) if given[i] is None and not is_arraylike(x)}
         operands = [operand(x) for i, x in enumerate(leaves) if i not in opaque]
         axes: list[Axis] = []
         seen = 0
@@ -154,7 +154,7 @@ def vmap(
             return fun(*a, **k)
 
         run.__name__ = name
-        closed = close_over(run, operands, tree.structure((tuple(inner_leaves(len(inner))), {})), stage, inner)
+        closed = close_over(run, operands, tree.flat_arguments(len(inner)), stage, inner)
         out = tree.unflatten(closed.out_tree, list(range(closed.out_tree.num_leaves)))
         wanted = tree.broadcast_prefix(out_axes, out, "vmap out_axes") if closed.out_avals else []
         outs = [
@@ -172,13 +172,3 @@ def vmap(
         return tree.unflatten(closed.out_tree, results[: len(outs)])
 
     return mapped
-
-
-def inner_leaves(n: int) -> list[int]:
-    """A flat tree of n leaves."""
-    return list(range(n))
-
-
-def _is_array(x: Any) -> bool:
-    from_tracer = isinstance(x, Tracer)
-    return from_tracer or hasattr(x, "shape") or isinstance(x, bool | int | float | complex)
