@@ -6,6 +6,7 @@ from fgrad.config import config
 from fgrad.run.compile import forget_executables
 from fgrad.run.dispatch import Dispatcher
 from fgrad.trace import interpret
+from fgrad.trace.vmap import batched_program
 from fgrad.uop import cache
 
 
@@ -16,6 +17,7 @@ def clear_caches() -> None:
     """
     cache.clear()
     interpret.clear()
+    batched_program.cache_clear()
     forget_executables()
     for dispatcher in list(Dispatcher.alive):
         dispatcher.forget()
@@ -25,6 +27,7 @@ def _settings_changed() -> None:
     """Passes that are to be checked or shown must run again; what they made is equal and found."""
     if config.show or "spec" in config.check:
         interpret.clear()
-    
+        batched_program.cache_clear()
+
 
 config.on_change.append(_settings_changed)

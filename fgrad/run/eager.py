@@ -18,6 +18,7 @@ from fgrad.config import config
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
 from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
+from fgrad.run.statics import Statics
 from fgrad.trace import tree
 from fgrad.trace.frames import trim
 from fgrad.trace.stage import open_stages, stages
@@ -110,7 +111,7 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                 except TypeError:
                     statics = (body.__name__, tuple([(n, freeze(v)) for n, v in fixed]))
                 leaves = dispatcher.concrete_leaves(leaves, in_tree)
-                entry = dispatcher.entry(leaves, in_tree, _Typed(statics), _NONE)
+                entry = dispatcher.entry(leaves, in_tree, Statics(statics), _NONE)
                 if (
                     not variadic
                     and len(leaves) == len(args)
@@ -177,21 +178,6 @@ def _kind(x: Any, static: bool) -> Any:
     if cls is float or cls is int or cls is bool or x is None:
         return cls
     raise TypeError  # tracers, host arrays, other trees: the general path's
-
-
-class _Typed(tuple):  # type: ignore[type-arg]
-    """Static values that compare with their types: 1, 1.0 and True are different keys."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return tuple.__eq__(self, other) is True and _types(self) == _types(other)
-
-    __hash__ = tuple.__hash__
-
-
-def _types(x: Any) -> Any:
-    return tuple([_types(y) for y in x]) if isinstance(x, tuple) else type(x)
 
 
 class Shortcuts:

@@ -13,6 +13,7 @@ from typing import Any
 from fgrad.errors import ArgumentError
 from fgrad.run.dispatch import Dispatcher
 from fgrad.run.inspect import Lowered
+from fgrad.run.statics import Statics
 from fgrad.run.wrapper import Wrapper
 from fgrad.trace import tree
 from fgrad.trace.stage import is_tracing
@@ -90,7 +91,7 @@ class Signature:
                     "which cannot "
                     "be hashed; pass a tuple instead of a list, or make the argument dynamic"
                 ) from None
-        return (dynamic, rest), (_Static(fixed), _Static(named))
+        return (dynamic, rest), (Statics(fixed), Statics(named))
 
     def donated_leaves(self, dynamic: Any) -> frozenset[int]:
         """Which leaves of the dynamic (args, kwargs) are donated."""
@@ -111,17 +112,6 @@ class Signature:
                 out.extend(range(at, at + n))
             at += n
         return frozenset(out)
-
-
-class _Static(tuple):  # type: ignore[type-arg]
-    """Static values that compare with their types: f(1), f(1.0) and f(True) are different programs."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return tuple.__eq__(self, other) is True and [type(v) for _, v in self] == [type(v) for _, v in other]  # type: ignore[attr-defined]
-
-    __hash__ = tuple.__hash__
 
 
 def jit(

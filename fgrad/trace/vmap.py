@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 from fgrad.errors import VmapAxisError
@@ -16,7 +16,6 @@ from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import is_arraylike
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
-from fgrad.uop.cache import remember
 from fgrad.uop.node import UOp, open_param, paused_gc
 from fgrad.uop.program import Program, close
 from fgrad.uop.rewrite import step
@@ -32,7 +31,7 @@ def move_axis(x: UOp, source: int, destination: int) -> UOp:
     return build.permute(x, axes)
 
 
-@remember(2048)
+@lru_cache(maxsize=2048)
 def batched_program(
     program: Program, in_axes: tuple[Axis, ...], out_axes: tuple[Axis, ...], size: int, axis_name: Any
 ) -> Program:
