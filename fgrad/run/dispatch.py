@@ -92,7 +92,7 @@ class Entry:
     statics: Any
     leaf_sigs: list[Sig | None]
     given: frozenset[int]  # parameters of the program whose memory it may take
-    word_dtypes: list[dt.DType]  # of the program's parameters: what an inline scalar's word holds
+    word_dtypes: list[dt.DType]  # of the leaves that are no Refs: what an inline scalar's word holds
     short: Callable[[Sequence[Any]], Any] | None = None  # generated code of the usual case
 
     @property
@@ -277,7 +277,7 @@ class Dispatcher:
             None if not isinstance(x, DeviceArray) else x.sig.key if i in donated else x.sig
             for i, x in enumerate(leaves)
         ]
-        words = [p.dtype for p in traced.program.params]
+        words = [p.dtype for p in traced.program.params[: len(plain)]]
         entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given, words)
         entry.short = leaves_function(entry)
         return entry

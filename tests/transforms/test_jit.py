@@ -102,6 +102,15 @@ def test_donated_arrays_are_unusable_afterwards_and_say_who_took_them():
     assert float(out[0]) == -5.0
 
 
+def test_a_call_with_captured_arrays_takes_the_short_path():
+    w = fnp.arange(3.0)
+    f = jit(lambda x: x + w)
+    x = fnp.ones(3)
+    f(x)
+    (entry,) = f.dispatcher.entries.values()
+    np.testing.assert_array_equal(entry.short([x]), [1, 2, 3])
+
+
 def test_captured_arrays_are_parameters_and_stay_alive():
     def scale_by(w):
         return jit(lambda x: x * w)
