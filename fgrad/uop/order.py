@@ -34,9 +34,11 @@ from typing import NamedTuple
 
 from fgrad.errors import OrderingError
 from fgrad.uop.accesses import accesses
+from fgrad.uop.cache import remember
 from fgrad.uop.memory import Clock, Memory, Write, has
 from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
+from fgrad.uop.program import Program
 from fgrad.uop.region import Region
 from fgrad.uop.show import aval_text
 
@@ -60,12 +62,21 @@ def check_order(outs: Sequence[UOp], lines: Mapping[UOp, str] | None = None) -> 
         memory = Memory(outs)
         if not memory.writes:
             return
+        for u in memory.nodes:
+            if u.op is Op.CALL and u.arg.kind == "kernel":
+                _check_body(u.arg.body)
         check = _Check(memory, lines or {})
         for writes in memory.writes.values():
             check.unordered(writes)
         edges = check.destroyed_reads()
         if edges:
             check.cycles(outs, edges)
+
+
+@remember(1024)
+def _check_body(body: Program) -> None:
+    """The reads and writes inside a kernel owe the same."""
+    check_order(body.outs)
 
 
 class _Check:

@@ -28,23 +28,25 @@ class Region:
     lo, hi     bounding interval of flat element positions, hi exclusive
     axes       one `range` for each axis of the buffer, or None once they are mixed
     is_exact   False where a computed start or a computed index may choose less
+    is_empty   it has no elements, wherever a computed start lies
     """
 
-    __slots__ = ("shape", "moves", "lo", "hi", "axes", "is_exact", "_is_anywhere", "_flat")
+    __slots__ = ("shape", "moves", "lo", "hi", "axes", "is_exact", "is_empty", "_is_anywhere", "_flat")
 
     def __init__(self, shape: tuple[int, ...], moves: Sequence[UOp]) -> None:
         self.shape = shape
         self.moves = tuple(moves)
         self.is_exact = True
+        self.is_empty = any(0 in s for s in (shape, *[m.shape for m in moves]))
         self._is_anywhere = False
         self._flat: npt.NDArray[np.int64] | None = None
         self.axes = self._walk()
-        if self.axes is not None:
-            first = [_ends(r)[0] if r else 0 for r in self.axes]
-            last = [_ends(r)[1] if r else 0 for r in self.axes]
-            empty = any(not r for r in self.axes)
-            self.lo = _flat_position(shape, first)
-            self.hi = self.lo if empty else _flat_position(shape, last) + 1
+        if self.is_empty:
+            self.lo = self.hi = 0
+        elif self.axes is not None:
+            ends = [_ends(r) for r in self.axes]
+            self.lo = _flat_position(shape, [first for first, _ in ends])
+            self.hi = _flat_position(shape, [last for _, last in ends]) + 1
         elif math.prod(shape) <= _MOST_ELEMENTS and not self._is_anywhere:
             flat = self.flat()
             self.lo, self.hi = (int(flat[0]), int(flat[-1]) + 1) if flat.size else (0, 0)
@@ -57,6 +59,8 @@ class Region:
         """Does it surely hold every element of the buffer?"""
         if not self.is_exact:
             return False
+        if self.is_empty:
+            return 0 in self.shape
         if self.axes is None:
             return self.flat().size == math.prod(self.shape)
         return all(len(r) == n for r, n in zip(self.axes, self.shape, strict=True))
@@ -74,16 +78,20 @@ class Region:
     def flat(self) -> npt.NDArray[np.int64]:
         """The flat positions of its elements, ascending, each once."""
         if self._flat is None:
-            index: Any = np.arange(math.prod(self.shape)).reshape(self.shape)
-            for m in self.moves:
-                index = _moved(m, index)
+            index: Any = np.arange(0 if self.is_empty else math.prod(self.shape))
+            if self.axes is not None and not self.is_empty:
+                index = index.reshape(self.shape)[np.ix_(*self.axes)]
+            elif not self.is_empty and not self._is_anywhere:
+                index = index.reshape(self.shape)
+                for m in self.moves:
+                    index = _moved(m, index)
             self._flat = np.unique(index)
         return self._flat
 
     def _walk(self) -> tuple[range, ...] | None:
         """Follow the moves while every axis of the view belongs to one axis of the buffer."""
         axes = [range(n) for n in self.shape]
-        at: list[int | None] = list(range(len(axes)))  # view axis -> buffer axis (None: repeats)
+        at: list[int | None] = list(range(len(axes)))  # view axis -> buffer axis (None: repeats, or is computed)
         for m in self.moves:
             match m.op:
                 case Op.BITCAST:
@@ -115,12 +123,11 @@ class Region:
     def _shrink(self, m: UOp, axes: list[range], at: list[int | None]) -> None:
         for i, (start, size, step) in enumerate(m.arg):
             a = at[i]
-            if start is None:
-                self.is_exact = False  # any place along this axis
+            if start is None:  # any place along this axis, and later moves choose among what is there
+                self.is_exact = False
+                at[i] = None
             elif a is not None:
                 axes[a] = axes[a][start : start + max(size - 1, 0) * step + 1 : step][:size]
-            elif size == 0 and axes:
-                axes[0] = range(0)
 
 
 def _flat_position(shape: tuple[int, ...], index: Sequence[int]) -> int:

@@ -341,3 +341,54 @@ def test_the_check_is_near_linear(how: str) -> None:
         times.append(time.process_time() - started)
     for short, long in pairwise(times):
         assert long < 12 * short + 0.05
+
+
+# ---- computed places, in every mixture with other views
+def at(x: UOp, start: UOp, size: int = 1) -> UOp:
+    """The part of the first axis that begins at a computed place."""
+    return b.shrink(x, [(None, size, 1), *[(0, n, 1) for n in x.shape[1:]]], [start])
+
+
+def test_a_cut_of_a_computed_place_may_lie_anywhere() -> None:
+    x, start = buffer(), open_param(dt.int64, (), "start")
+    first_of_two = b.slice_axis(at(x, start, 2), 0, 0, 1)  # element 0, 1 or 2
+    reversed_ = b.slice_axis(b.flip(at(x, start, 2), (0,)), 0, 0, 1)  # element 1, 2 or 3
+    for part in (first_of_two, reversed_):
+        for k in (1, 2):
+            refused([after(x, store(part, 1.0), store(b.slice_axis(x, 0, k, k + 1), 2.0))], "unordered")
+
+
+def test_computed_places_are_compared_with_views_that_mix_axes() -> None:
+    x, start = buffer(shape=(2, 3)), open_param(dt.int64, (), "start")
+    mixed = b.slice_axis(b.reshape(x, (6,)), 0, 2, 4)
+    index = open_param(dt.int32, (1,), "index")
+    targets = [
+        at(x, start),
+        at(b.reshape(x, (6,)), start),
+        b.gather(x, index),
+        b.gather(b.reshape(x, (6,)), index),
+    ]
+    for target in targets:
+        refused([after(x, store(target, 1.0), store(mixed, 2.0))], "unordered")
+        check_order([after(x, store(target, 1.0), store(b.slice_axis(mixed, 0, 0, 0), 2.0))])
+
+
+def test_a_view_without_elements_overlaps_nothing() -> None:
+    x, start = buffer(shape=()), open_param(dt.int64, (), "start")
+    nothing = b.slice_axis(b.expand(x, [(0, 3)]), 0, 0, 0)
+    check_order([after(x, store(x, 1.0), store(nothing, 2.0))])
+    y = buffer()
+    check_order([after(y, store(y, 1.0), store(at(y, start, 0), 2.0))])
+
+
+def test_the_inside_of_a_kernel_owes_an_order_too() -> None:
+    x = buffer()
+    p = slot_param(0, F, (4,))
+    unordered = Program((p,), (after(p, store(p, 1.0), store(half(p, 0), 2.0)),))
+    inner = uop(Op.CALL, (p,), Call(unordered, "kernel", "inner"))
+    outer = Program((p,), (after(p, inner),))
+    for body in (unordered, outer):
+        refused([after(x, uop(Op.CALL, (x,), Call(body, "kernel", "k")))], "unordered overlapping stores")
+    new = after(p, store(p, 1.0))
+    body = Program((p,), (after(new, store(new, b.add(p, new))),))
+    refused([after(x, uop(Op.CALL, (x,), Call(body, "kernel", "k")))], "cycle")
