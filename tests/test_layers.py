@@ -13,7 +13,7 @@ FREE = ("errors", "config", "_version")  # known to all, and knowing only each o
 PUBLIC = len(ROOMS)  # the level of every other module: it may import anything
 
 # Heavy or optional packages, which a function may import when it is first called.
-LATE = {"llvmlite", "scipy", "torch", "jax", "safetensors", "mpi4py"}
+LATE = {"logging", "llvmlite", "scipy", "torch", "jax", "safetensors", "mpi4py"}
 
 SOURCES = sorted((ROOT / "fgrad").rglob("*.py"))
 

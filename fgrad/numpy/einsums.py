@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,8 @@ from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
 
 __all__ = ["einsum", "einsum_path"]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 # ---- einsum
@@ -76,7 +77,7 @@ def _interleaved(args: Sequence[Any]) -> tuple[str, list[Any]]:
     """einsum(x, [0, 1], y, [1, 2], [0, 2]) as subscripts and operands."""
 
     def term(axes: Sequence[Any]) -> str:
-        return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in axes)
+        return "".join("..." if i is Ellipsis else _LETTERS[i] for i in axes)
 
     pairs = len(args) // 2
     text = ",".join(term(args[2 * i + 1]) for i in range(pairs))

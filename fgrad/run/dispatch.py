@@ -9,7 +9,6 @@ what the program leaves there comes out and becomes the Ref's new version.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -33,7 +32,6 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
 
-_log = logging.getLogger("fgrad")
 TALKATIVE_AFTER = 3  # compilations of one function, after which the reason is logged
 
 
@@ -216,7 +214,11 @@ class Dispatcher:
         if settings not in [known[-1] for known in self.entries]:
             changes = ["under other settings"]
         reason = "; ".join(changes) or "another structure or other static values"
-        _log.warning("%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason)
+        import logging  # late: it costs 5 % of the import
+
+        logging.getLogger("fgrad").warning(
+            "%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason
+        )
 
     def trace(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, avals: Sequence[Aval]) -> Traced:
         """Trace the function; `leaves` matter only where they are Refs."""

@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fgrad.errors import ArgumentError, ShapeError
 from fgrad.uop import dtype as dt
@@ -22,7 +21,7 @@ from fgrad.uop.node import UOp, const_value, toposort
 from fgrad.uop.op import ELEMENTWISE, Mode, Op
 from fgrad.uop.program import Program, Update
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Value = Any  # an Array, or a tuple of them
 Row = Callable[..., Value]
 ROWS: dict[Op, Row] = {}

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import fgrad.uop.infer  # noqa: F401  fills the table without which no node can be made
 from fgrad.uop import dtype as dt
@@ -22,7 +21,7 @@ from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Meaning = Callable[..., Array]
 MEANING: dict[Op, Meaning] = {}
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
@@ -39,7 +38,7 @@ class Region:
         self.is_exact = True
         self.is_empty = any(0 in s for s in (shape, *[m.shape for m in moves]))
         self._is_anywhere = False
-        self._flat: npt.NDArray[np.int64] | None = None
+        self._flat: np.ndarray[Any, np.dtype[np.int64]] | None = None
         self.axes = self._walk()
         if self.is_empty:
             self.lo = self.hi = 0
@@ -75,7 +74,7 @@ class Region:
             return True
         return bool(np.intersect1d(self.flat(), other.flat(), assume_unique=True).size)
 
-    def flat(self) -> npt.NDArray[np.int64]:
+    def flat(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The flat positions of its elements, ascending, each once."""
         if self._flat is None:
             index: Any = np.arange(0 if self.is_empty else math.prod(self.shape))
