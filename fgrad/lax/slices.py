@@ -90,7 +90,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     at = axis_of(axis, t.ndim, "index_in_dim")
     n, i = t.shape[at], operator.index(index)
     if not -n <= i < n:
-        raise note_user_line(OutOfBoundsError(f"index {i} is out of bounds for axis {at} with {n} elements"))
+        raise note_user_line(OutOfBoundsError(f"index {i} out of bounds for axis {at} with size {n}"))
     part = build.slice_axis(t.node, at, i % n, i % n + 1)
     return Tracer(part if keepdims else _without(part, at), t.weak)
 

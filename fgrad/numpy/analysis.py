@@ -130,24 +130,27 @@ class _LogAdd:
 _LOG_ADD = _LogAdd()
 
 
+def _complex_log_add(x: UOp, y: UOp) -> UOp:
+    m = build.maximum(build.real(x), build.real(y))
+    shift = build.cast(build.where(build.eq(build.abs_(m), math.inf), build.zeros_like(m), m), x.dtype)
+    total = build.add(build.exp(build.sub(x, shift)), build.exp(build.sub(y, shift)))
+    return build.add(build.log(total), shift)
+
+
 @binary
 def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Array:
     """log(exp(x1) + exp(x2)), without overflow."""
     (x, y), dtype, weak = common("logaddexp", x1, x2, least=dt.default_float())
-    if dtype.is_complex:
-        m = build.maximum(build.real(x), build.real(y))
-        shift = build.cast(build.where(build.eq(build.abs_(m), math.inf), build.zeros_like(m), m), dtype)
-        total = build.add(build.exp(build.sub(x, shift)), build.exp(build.sub(y, shift)))
-        return Tracer(build.add(build.log(total), shift), weak)
-    return Tracer(log_add(x, y), weak)
+    return Tracer((_complex_log_add if dtype.is_complex else log_add)(x, y), weak)
 
 
 @binary
 def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
     """log2(2**x1 + 2**x2), without overflow."""
     (x, y), dtype, weak = common("logaddexp2", x1, x2, least=dt.default_float())
-    need(not dtype.is_complex, "logaddexp2", "it takes real numbers; use logaddexp")
     ln2 = math.log(2)
+    if dtype.is_complex:
+        return Tracer(build.div(_complex_log_add(build.mul(x, ln2), build.mul(y, ln2)), ln2), weak)
     return Tracer(build.div(log_add(build.mul(x, ln2), build.mul(y, ln2)), ln2), weak)
 
 

@@ -58,7 +58,7 @@ def axes_of(axis: Any, ndim: int, name: str) -> tuple[int, ...]:
         return tuple(range(ndim))
     axes = [axis_of(a, ndim, name) for a in (axis if isinstance(axis, list | tuple) else (axis,))]
     if len(set(axes)) != len(axes):
-        raise note_user_line(ShapeError(f"{name}: axis {axis} names one axis twice"))
+        raise note_user_line(ShapeError(f"{name}: repeated axis in {axis}: every axis can be named once"))
     return tuple(sorted(axes))
 
 

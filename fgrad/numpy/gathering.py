@@ -151,7 +151,7 @@ def take_along_axis(
         x, axis = _flat(x), 0
     i = axis_of(axis, x.ndim, "take_along_axis")
     if idx.dtype.kind not in "iu":
-        raise note_user_line(ArgumentError(f"take_along_axis: the indices must be integers, got {idx.dtype}"))
+        raise note_user_line(ArgumentError(f"take_along_axis indices must be of integer type, got {idx.dtype}"))
     safe = mode is None and fill_value is None and _checked_along(idx, x.shape[i], "take_along_axis")
     return _take_along(x, idx, fill_value, i, mode, safe)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from fgrad.numpy.common import (
     lift,
     no_out,
     public,
-    size_of,
 )
 from fgrad.numpy.creation import array
 from fgrad.numpy.shapes import _atleast
@@ -169,22 +167,31 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 # ---- splitting
-def _cuts(n: int, parts: Any, name: str, even: bool) -> list[int]:
+def _places(parts: Any, name: str) -> int | tuple[int, ...]:
+    """The number of parts, or where the parts begin, as Python integers."""
+    given = host(parts, name, "give the places as Python integers")
+    if given.ndim > 1:
+        raise note_user_line(ShapeError(f"{name}: the places are a vector, got shape {given.shape}"))
+    whole = given.astype(np.int64)
+    if given.size and (whole != given).any():
+        raise note_user_line(ArgumentError(f"{name}: a number of parts and places must be integers, got {parts!r}"))
+    return tuple(whole.tolist()) if given.ndim else int(whole)
+
+
+def _cuts(n: int, parts: int | tuple[int, ...], name: str, even: bool) -> list[int]:
     """Where the parts begin, and n at the end."""
-    if not isinstance(parts, list | tuple | np.ndarray | Array):
-        k = size_of(parts, name)
-        if k == 0:
-            raise note_user_line(ValueError(f"{name}: the number of parts must be positive"))
-        if even and n % k:
+    if isinstance(parts, int):
+        if parts <= 0:
+            raise note_user_line(ValueError(f"{name}: the number of parts must be positive, got {parts}"))
+        if even and n % parts:
             raise note_user_line(
                 ShapeError(
-                    f"{name}: {n} elements do not split into {k} equal parts; use array_split or give the places"
+                    f"{name}: {n} elements do not split into {parts} equal parts; use array_split or give the places"
                 )
             )
-        small, larger = builtin_divmod(n, k)
-        return [i * small + min(i, larger) for i in range(k + 1)]
-    places = [operator.index(p) for p in host(parts, name, "give the places as Python integers").tolist()]
-    places = [min(max(p + n if p < 0 else p, 0), n) for p in places]
+        small, larger = builtin_divmod(n, parts)
+        return [i * small + min(i, larger) for i in range(parts + 1)]
+    places = [min(max(p + n if p < 0 else p, 0), n) for p in parts]
     return [0, *places, n]
 
 
@@ -193,7 +200,8 @@ def builtin_divmod(n: int, k: int) -> tuple[int, int]:
     return n // k, n % k
 
 
-def _split(ary: ArrayLike, parts: Any, axis: int, name: str, even: bool) -> list[Array]:
+@public(static=("parts", "axis", "name", "even"))
+def _split(ary: ArrayLike, parts: int | tuple[int, ...], axis: int, name: str, even: bool) -> list[Array]:
     t = lift(ary)
     i = axis_of(axis, t.ndim, name)
     cuts = _cuts(t.shape[i], parts, name, even)
@@ -201,34 +209,29 @@ def _split(ary: ArrayLike, parts: Any, axis: int, name: str, even: bool) -> list
     return [Tracer(build.slice_axis(t.node, i, a, max(a, b)), t.weak) for a, b in pairs]
 
 
-@public(static=("indices_or_sections", "axis"))
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal parts along `axis` (an int), or parts that begin at the given places."""
-    return _split(ary, indices_or_sections, axis, "split", True)
+    """Equal parts along `axis` (an int), or parts that begin at the given places (concrete integers)."""
+    return _split(ary, _places(indices_or_sections, "split"), axis, "split", True)
 
 
-@public(static=("indices_or_sections", "axis"))
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """`split` into nearly equal parts: the first ones are larger by one."""
-    return _split(ary, indices_or_sections, axis, "array_split", False)
+    return _split(ary, _places(indices_or_sections, "array_split"), axis, "array_split", False)
 
 
-@public(static=("indices_or_sections",))
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the second axis (the first one of vectors)."""
-    return _split(ary, indices_or_sections, 0 if lift(ary).ndim == 1 else 1, "hsplit", True)
+    return _split(ary, _places(indices_or_sections, "hsplit"), 0 if np.ndim(ary) == 1 else 1, "hsplit", True)
 
 
-@public(static=("indices_or_sections",))
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the first axis."""
-    return _split(ary, indices_or_sections, 0, "vsplit", True)
+    return _split(ary, _places(indices_or_sections, "vsplit"), 0, "vsplit", True)
 
 
-@public(static=("indices_or_sections",))
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the third axis."""
-    return _split(ary, indices_or_sections, 2, "dsplit", True)
+    return _split(ary, _places(indices_or_sections, "dsplit"), 2, "dsplit", True)
 
 
 @public(static=("axis",))

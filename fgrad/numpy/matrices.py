@@ -25,6 +25,7 @@ from fgrad.trace.tracer import (
     Tracer,
 )
 from fgrad.uop import build
+from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import to_dtype
 from fgrad.uop.node import UOp
 
@@ -54,17 +55,20 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def _band(shape: tuple[int, ...], compare: Callable[[UOp, UOp], UOp], k: int) -> UOp:
+def _band(shape: tuple[int, ...], compare: Callable[[UOp, UOp], UOp], k: int | UOp) -> UOp:
     """compare(column, row + k) over the last two axes of `shape`."""
     row, column = (build.iota_along(shape[-2:], i) for i in (0, 1))
     return build.broadcast_to(compare(column, build.add(row, k)), shape)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
-    """Ones at and below the k-th diagonal."""
+def tri(N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike = None) -> Array:
+    """Ones at and below the k-th diagonal; `k` may be traced."""
     rows = size_of(N, "tri")
     columns = rows if M is None else size_of(M, "tri")
     kind = to_dtype(float if dtype is None else dtype)
+    if isinstance(k, Tracer):
+        return Tracer(build.cast(_band((rows, columns), build.le, build.cast(k.node, dt.int64)), kind))
+    k = operator.index(k)  # type: ignore[arg-type]
     return _host_or(
         lambda: np.tri(rows, columns, k).astype(kind.np),
         lambda: build.cast(_band((rows, columns), build.le, k), kind),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fgrad.errors import note_user_line
 from fgrad.numpy.common import (
     Axis,
     DTypeLike,
@@ -96,6 +97,10 @@ def _variance(
     root: bool,
 ) -> Array:
     t = lift(a)
+    if t.node.dtype.is_complex and dtype is not None and not to_dtype(dtype).is_complex:
+        raise note_user_line(
+            ValueError(f"{name}: dtype={to_dtype(dtype)} would drop the imaginary parts; give a complex one")
+        )
     x, kind = _float_result(t.node, dtype)
     axes = axes_of(axis, x.ndim, name)
     if given is None:

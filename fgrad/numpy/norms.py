@@ -180,6 +180,8 @@ def matrix_rank(
 
     tol    absolute; rtol  relative to the largest singular value, by default eps * max(n, m)
     """
+    if tol is not None and rtol is not None:
+        raise note_user_line(ValueError("matrix_rank: only one of tol or rtol may be specified."))
     x = lift(A)
     if x.ndim < 2:
         found = build.cast(build.ne(x.node, 0), dt.int64)

@@ -186,7 +186,8 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
         raise ValueError(f"pad: mode must be one of {', '.join(_OPTIONS)}, got {mode!r}")
     unknown = set(kwargs) - {_OPTIONS[mode]}
     if unknown:
-        raise note_user_line(ArgumentError(f"pad: mode {mode!r} takes no {', '.join(sorted(unknown))}"))
+        names = ", ".join(sorted(unknown))
+        raise note_user_line(ValueError(f"pad: unsupported keyword arguments for mode {mode!r}: {names}"))
     rank = array.ndim if isinstance(array, Array) else np.ndim(array)
     widths = tuple([(operator.index(a), operator.index(b)) for a, b in _pairs(pad_width, rank, "pad_width")])
     if any(w < 0 for pair in widths for w in pair):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.numpy.common import axis_of, from_host, host, lift, need, public
+from fgrad.numpy.blocks import adjoint, mm
+from fgrad.numpy.common import axis_of, from_host, host, lift, need, public, size_of
 from fgrad.numpy.creation import listed
 from fgrad.numpy.differences import convolve
+from fgrad.numpy.repeating import trim_zeros
 from fgrad.numpy.running import prefix
 from fgrad.numpy.searching import count_before
+from fgrad.numpy.solves import inv
+from fgrad.numpy.spectra import eigvals
+from fgrad.numpy.systems import lstsq
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
@@ -67,23 +73,38 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return Tracer(build.sub(x, y), weak)
 
 
-@public(static=("trim_leading_zeros",))
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials."""
+    """The product of two polynomials.
+
+    trim_leading_zeros   drops them from the factors first, which must then be concrete
+    """
     if trim_leading_zeros:
-        raise NotImplementedError(
-            "polymul: the number of leading zeros depends on values; use trim_zeros on concrete arrays"
-        )
+        a1, a2 = trim_zeros(a1, "f"), trim_zeros(a2, "f")
+    return _polymul(a1, a2)
+
+
+@public()
+def _polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     return convolve(_coefficients("polymul", a1), _coefficients("polymul", a2), "full")
 
 
-@public(static=("trim_leading_zeros",))
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
-    """(quotient, remainder) of two polynomials; v[0] must not be zero."""
-    if trim_leading_zeros:
-        raise NotImplementedError(
-            "polydiv: the number of leading zeros depends on values; use trim_zeros on concrete arrays"
-        )
+    """(quotient, remainder) of two polynomials; v[0] must not be zero.
+
+    trim_leading_zeros   drops them from the remainder, as NumPy does; then `u` and `v` must be concrete
+
+    >>> polydiv(array([1.0, 3.0, 2.0]), array([1.0, 1.0]))
+    (Array([1., 2.], dtype=float32), Array([0.], dtype=float32))
+    """
+    quotient, rest = _polydiv(u, v)
+    if trim_leading_zeros and rest.size:
+        kept = trim_zeros(rest, "f")
+        rest = kept if kept.size else rest[-1:]
+    return quotient, rest
+
+
+@public()
+def _polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     (x, y), dtype, weak = promoted(_coefficients("polydiv", u), _coefficients("polydiv", v), least=dt.default_float())
     n, m = x.size, y.size
     if n < m:
@@ -146,38 +167,125 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
-    """The complex zeros of a polynomial, of concrete coefficients."""
-    data = host(
-        p,
-        "roots",
-        "its number of leading zeros depends on values, and eigenvalues are computed on the host",
-        carries=True,
-    )
+    """The complex zeros of a polynomial.
+
+    strip_zeros   leading zeros of `p` make fewer roots, so `p` must be concrete. With False there are always
+                  len(p) - 1 of them, also inside a stage, with NaN for those that leading zeros take away
+
+    >>> roots(array([1.0, -3.0, 2.0]))
+    Array([2.+0.j, 1.+0.j], dtype=complex64)
+    """
+    if not strip_zeros:
+        return _all_roots(p)
+    data = host(p, "roots", "its number of leading zeros depends on values; use strip_zeros=False", carries=True)
     kind = dt.to_dtype(data.dtype)
     out = np.roots(data)
     return from_host(out.astype(dt.complex_of(kind if kind.is_inexact else dt.default_float()).np))
 
 
+@public()
+def _all_roots(p: ArrayLike) -> Array:
+    """Eigenvalues of the companion matrix of what is left without leading and trailing zeros, at the upper left."""
+    (c,), dtype, _ = promoted(_coefficients("roots", p), least=dt.default_float())
+    n = c.size - 1
+    if n < 1:
+        return Tracer(build.const(0, dt.complex_of(dtype), (0,)))
+    wide = dt.complex128 if c.dtype.is_complex else dt.float64
+    c = build.cast(c, wide)
+    i = build.iota(n + 1)
+    held = build.ne(c, build.zeros_like(c))
+    first = build.reduce_(build.where(held, i, build.const_like(n + 1, i)), (0,), Op.MIN)
+    last = build.reduce_(build.where(held, i, build.const_like(-1, i)), (0,), Op.MAX)
+    moved = build.gather(c, build.add(i, first))  # 0 behind the end
+    lead = build.broadcast_to(build.slice_axis(moved, 0, 0, 1), (n,))
+    lead = build.where(build.eq(lead, build.zeros_like(lead)), build.const_like(1, lead), lead)
+    row = build.neg(build.div(build.slice_axis(moved, 0, 1, n + 1), lead))
+    down, across = build.iota_along((n, n), 0), build.iota_along((n, n), 1)
+    inside = build.and_(build.eq(down, build.add(across, 1)), build.lt(down, build.sub(last, first)))
+    matrix = build.update(build.cast(inside, wide), build.reshape(row, (1, n)), box=[(0, 1, 1), (0, n, 1)])
+    w = eigvals(matrix)
+    zero = build.eq(w, build.zeros_like(w))
+    gone = build.and_(zero, build.le(prefix(build.cast(zero, dt.int64), 0, Op.ADD), first))
+    w = build.where(gone, build.const_like(complex(math.nan, math.nan), w), w)
+    return Tracer(build.cast(w, dt.complex_of(dtype)))
+
+
+@public(static=("deg", "full", "cov"))
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,
     deg: int,
-    rcond: Any = None,
+    rcond: ArrayLike | None = None,
     full: bool = False,
-    w: Any = None,
+    w: ArrayLike | None = None,
     cov: Any = False,
 ) -> Any:
-    """The least-squares polynomial of degree `deg` through points, of concrete arrays (see numpy.polyfit)."""
-    instead = "use fgrad.numpy.vander and a solver"
-    data = [host(v, "polyfit", instead, True) for v in (x, y)]
-    fit: Any = np.polyfit
-    found = fit(*data, deg, rcond, full, None if w is None else host(w, "polyfit", instead, True), cov)
-    kind = promoted(*data, least=dt.default_float())[1].np
+    """The polynomial of degree `deg` through points that has the least squared errors: [n], [n] or [n, k] ->
+    [deg + 1] or [deg + 1, k].
 
-    def back(v: Any) -> Any:
-        return from_host(v.astype(kind)) if isinstance(v, np.ndarray) and v.dtype.kind == "f" else v
+    rcond   singular values below rcond times the largest do not count; n * eps of the dtype by default
+    full    -> (coefficients, residuals, rank, singular values, rcond). The residuals have their full shape
+            whatever the rank
+    w       weights of the (not squared) errors
+    cov     -> (coefficients, their covariance), scaled by chi2 / (n - deg - 1); "unscaled": not scaled
 
-    return tuple([back(v) for v in found]) if isinstance(found, tuple) else back(found)
+    Computed in double precision.
+
+    >>> polyfit(array([0.0, 1.0, 2.0]), array([1.0, 3.0, 5.0]), 1)
+    Array([2., 1.], dtype=float32)
+    """
+    order = size_of(deg, "polyfit") + 1
+    given = [listed(x), listed(y)] + ([] if w is None else [listed(w)])
+    nodes, dtype, _ = promoted(*given, least=dt.default_float())
+    n = nodes[0].size
+    if nodes[0].ndim != 1 or nodes[1].ndim not in (1, 2) or not n or any(v.shape[:1] != (n,) for v in nodes[1:]):
+        raise note_user_line(
+            ShapeError(
+                f"polyfit takes points [n], values [n] or [n, k], and weights [n], got {[v.shape for v in nodes]}"
+            )
+        )
+    wide = dt.complex128 if dtype.is_complex else dt.float64
+    at, values, *weights = [build.cast(v, wide) for v in nodes]
+    powers = [build.const_like(1, at)]
+    for _ in range(order - 1):
+        powers.append(build.mul(powers[-1], at))
+    left = build.concatenate([build.reshape(v, (n, 1)) for v in reversed(powers)], 1)
+    for v in weights:
+        left = build.mul(left, build.expand(v, [(1, order)]))
+        values = build.mul(values, build.broadcast_to(build.reshape(v, (n,) + (1,) * (values.ndim - 1)), values.shape))
+    size = build.abs_(left)
+    scale = build.sqrt(build.reduce_(build.mul(size, size), (0,)))  # of the columns, to be well conditioned
+    scale = build.where(build.eq(scale, 0), build.const_like(1, scale), scale)
+    left = build.div(left, build.cast(build.expand(scale, [(0, n)]), wide))
+    limit = build.const(n * float(np.finfo(dt.real_of(dtype).np).eps), dt.float64)
+    limit = limit if rcond is None else build.cast(lift(rcond).node, dt.float64)
+    found, residuals, rank, s = [lift(v).node for v in lstsq(Tracer(left), Tracer(values), Tracer(limit))]
+    columns = build.cast(scale, wide)
+    found = build.div(found, columns if found.ndim == 1 else build.expand(columns, [(1, found.shape[1])]))
+    result = Tracer(build.cast(found, dtype))
+    real = dt.real_of(dtype)
+    if full:
+        return (result, *[Tracer(build.cast(v, real)) for v in (residuals,)], Tracer(rank),
+                Tracer(build.cast(s, real)), Tracer(build.cast(limit, real)))  # fmt: skip
+    if not cov:
+        return result
+    base = inv(mm(adjoint(left), left))
+    outer = build.mul(build.expand(columns, [(1, order)]), build.expand(columns, [(0, order)]))
+    base = build.div(base, outer)
+    if cov != "unscaled":
+        if n <= order:
+            raise note_user_line(
+                ValueError(f"polyfit: {n} points are too few to scale the covariance of {order} coefficients")
+            )
+        factor = build.cast(build.div(residuals, n - order), wide)
+        if values.ndim == 1:
+            base = build.mul(base, build.broadcast_to(build.reshape(factor, ()), base.shape))
+        else:
+            k = values.shape[1]
+            base = build.mul(build.expand(base, [(2, k)]), build.expand(factor, [(0, order), (1, order)]))
+    elif values.ndim == 2:
+        base = build.reshape(base, (order, order, 1))
+    return result, Tracer(build.cast(base, dtype))
 
 
 # ---- on a line

@@ -77,6 +77,8 @@ def arange(
     if last is None:
         first, last = 0, first
     by = 1 if by is None else by
+    if any(isinstance(x, complex | np.complexfloating) for x in (first, last, by)):
+        raise note_user_line(ValueError("arange: complex numbers have no order; use start + step * arange(n)"))
     if by == 0:
         raise note_user_line(ValueError("arange: step must not be zero"))
     if dtype is None:
@@ -88,14 +90,14 @@ def arange(
         return from_host(data.astype(kind.np))
     n = len(data)
     if not kind.is_int or not all(isinstance(x, int | np.integer) for x in (first, last, by)):
-        wide = dt.float64 if not kind.is_complex else dt.complex128
-        ramp = build.add(build.mul(build.cast(build.iota(n), wide), by), first)
+        ramp = build.add(build.mul(build.cast(build.iota(n), dt.float64), by), first)
         return Tracer(build.cast(ramp, kind))
     index = build.iota(n, kind)
     scaled = index if by == 1 else build.mul(index, int(by))
     return Tracer(scaled if first == 0 else build.add(scaled, int(first)))
 
 
+@placed
 @public(static=("num", "endpoint", "retstep", "dtype", "axis"))
 def linspace(
     start: ArrayLike,
@@ -106,7 +108,7 @@ def linspace(
     dtype: DTypeLike = None,
     axis: int = 0,
     *,
-    device: None = None,
+    device: Any = None,
 ) -> Any:
     """`num` numbers evenly spaced from start to stop, on a new `axis`.
 

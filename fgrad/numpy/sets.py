@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -232,7 +232,8 @@ def _both_hosted(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     return host(x, name, instead, True), host(y, name, instead, True)
 
 
-def _is_sized(size: int | None, *arrays: ArrayLike) -> bool:
+def _is_sized(size: int | None, *arrays: ArrayLike) -> TypeGuard[int]:
+    """Whether the values are not known yet, but the size of the result is."""
     return size is not None and any(is_traced(a) for a in arrays)
 
 
@@ -240,17 +241,66 @@ def _sized(values: Any, size: int | None, fill_value: Any) -> Array:
     return from_host(values if size is None else _cut(values, size, fill_value, 0))
 
 
-def _refuse_traced(name: str, size: int | None, *arrays: ArrayLike) -> None:
-    if _is_sized(size, *arrays):
-        raise NotImplementedError(
-            f"{name} of traced arrays is not supported; use isin(..) as a mask, with unique(.., "
-            "size=..) or nonzero(.., size=..)"
-        )
-
-
 def _flat_pair(x: ArrayLike, y: ArrayLike) -> list[UOp]:
-    (a, b), _, _ = promoted(x, y)
+    (a, b), _, _ = promoted(listed(x), listed(y))
     return [build.reshape(v, (v.size,)) for v in (a, b)]
+
+
+def _kept(x: UOp, keep: UOp, size: int, fill: ArrayLike | None) -> UOp:
+    """[n], bool[n] -> [size]: the different kept elements, ascending; `fill` (None: the smallest) after them.
+
+    Equal elements are kept or dropped together.
+    """
+    n = x.shape[0]
+    if not n:
+        return build.broadcast_to(build.cast(lift(0 if fill is None else fill).node, x.dtype), (size,))
+    ordered, kept = sorted_with(x, (keep,), 0)
+    before, after = build.slice_axis(ordered, 0, 0, n - 1), build.slice_axis(ordered, 0, 1, n)
+    new = build.concatenate([build.const(True, dt.bool_, (1,)), build.ne(before, after)], 0)
+    return _picked(ordered, build.and_(new, kept), size, fill)
+
+
+def _picked(x: UOp, mask: UOp, size: int, fill: ArrayLike | None) -> UOp:
+    """The elements of the vector where the mask holds, in order; `fill` (None: the first of them) after them."""
+    n = x.shape[0]
+    place = positions_of(mask, size, build.const(n, dt.int64))
+    found = build.gather(x, place)
+    rest = build.slice_axis(found, 0, 0, min(1, size)) if fill is None else build.cast(lift(fill).node, x.dtype)
+    return build.where(build.lt(place, n), found, build.broadcast_to(rest, (size,)))
+
+
+def _in(x: UOp, y: UOp) -> UOp:
+    return lift(_isin(Tracer(x), Tracer(y), False)).node
+
+
+@public(static=("size",))
+def _intersection(x: ArrayLike, y: ArrayLike, fill_value: Any, size: int) -> tuple[Array, Array, Array]:
+    a, b = _flat_pair(x, y)
+    shared = _in(a, b)
+    values = _kept(a, shared, size, fill_value)
+    found = _kept(a, shared, size, None)  # positions repeat the first ones where values are filled
+
+    def first(v: UOp) -> UOp:
+        if not v.size:
+            return build.const(0, dt.int64, (size,))
+        ordered, order = sorted_with(v, (build.iota(v.size),), 0)
+        return build.gather(order, build.minimum(count_before(ordered, found, False), v.size - 1))
+
+    return Tracer(values), Tracer(first(a)), Tracer(first(b))
+
+
+@public(static=("size", "assume_unique"))
+def _difference(x: ArrayLike, y: ArrayLike, fill_value: ArrayLike, size: int, assume_unique: bool) -> Array:
+    a, b = _flat_pair(x, y)
+    pick = _picked if assume_unique else _kept  # NumPy then leaves the order as it is
+    return Tracer(pick(a, build.not_(_in(a, b)), size, fill_value))
+
+
+@public(static=("size",))
+def _symmetric_difference(x: ArrayLike, y: ArrayLike, fill_value: Any, size: int) -> Array:
+    a, b = _flat_pair(x, y)
+    single = build.concatenate([build.not_(_in(a, b)), build.not_(_in(b, a))], 0)
+    return Tracer(_kept(build.concatenate([a, b], 0), single, size, fill_value))
 
 
 @public()
@@ -288,7 +338,9 @@ def intersect1d(
     >>> intersect1d(array([3, 1, 2]), array([2, 3]))
     Array([2, 3], dtype=int64)
     """
-    _refuse_traced("intersect1d", size, ar1, ar2)
+    if _is_sized(size, ar1, ar2):
+        sized = _intersection(ar1, ar2, fill_value, size)
+        return sized if return_indices else sized[0]
     common_elements: Any = np.intersect1d
     pair = _both_hosted("intersect1d", ar1, ar2)
     found = common_elements(*pair, assume_unique, return_indices)
@@ -307,12 +359,14 @@ def setdiff1d(
 ) -> Array:
     """The elements of the first array that the second has not, ascending.
 
-    -> [size]; without `size` the values must be concrete.
+    -> [size]; without `size` the values must be concrete. `fill_value` is 0 by default.
 
     >>> setdiff1d(array([3, 1, 2]), array([2]))
     Array([1, 3], dtype=int64)
     """
-    _refuse_traced("setdiff1d", size, ar1, ar2)
+    fill_value = 0 if fill_value is None else fill_value
+    if _is_sized(size, ar1, ar2):
+        return _difference(ar1, ar2, fill_value, size, assume_unique)
     return _sized(np.setdiff1d(*_both_hosted("setdiff1d", ar1, ar2), assume_unique), size, fill_value)
 
 
@@ -331,5 +385,6 @@ def setxor1d(
     >>> setxor1d(array([3, 1]), array([1, 2]))
     Array([2, 3], dtype=int64)
     """
-    _refuse_traced("setxor1d", size, ar1, ar2)
+    if _is_sized(size, ar1, ar2):
+        return _symmetric_difference(ar1, ar2, fill_value, size)
     return _sized(np.setxor1d(*_both_hosted("setxor1d", ar1, ar2), assume_unique), size, fill_value)

@@ -10,6 +10,7 @@ from fgrad.numpy.common import (
     Axis,
     DTypeLike,
     axes_of,
+    axis_of,
     lift,
     need,
     no_out,
@@ -272,6 +273,10 @@ def nanmedian(
     return _quantile("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 
 
+def _listed_axes(axis: Any) -> list[Any]:
+    return list(axis) if isinstance(axis, list | tuple) else [axis]
+
+
 @public(static=("axis", "returned", "keepdims"))
 def average(
     a: ArrayLike,
@@ -282,7 +287,7 @@ def average(
 ) -> Any:
     """The weighted mean sum(a * weights) / sum(weights), or the mean without weights.
 
-    weights    shaped as `a`, or a vector along the one axis
+    weights    shaped as `a`, or as its axes `axis`, in that order (a vector along one axis)
     returned   -> (average, sum of the weights)
 
     >>> average(array([1.0, 2.0]), weights=array([3.0, 1.0]))
@@ -297,17 +302,16 @@ def average(
     (x, w), dtype, weak = promoted(a, listed(weights), least=dt.default_float())
     axes = axes_of(axis, x.ndim, "average")
     if w.shape != x.shape:
-        if w.ndim != 1 or len(axes) != 1 or axis is None:
+        given = [] if axis is None else [axis_of(i, x.ndim, "average") for i in _listed_axes(axis)]
+        if not given or w.shape != tuple([x.shape[i] for i in given]):
             raise note_user_line(
                 ShapeError(
-                    f"average: weights of shape {w.shape} for an array of {x.shape}; give one "
-                    "weight each, or a vector "
-                    "and its axis"
-                )  # fmt: skip
+                    f"average: weights of shape {w.shape} for axis={axis} of an array of shape {x.shape}; give one "
+                    "weight each, or weights shaped as the axes"
+                )
             )
-        if w.size != x.shape[axes[0]]:
-            raise note_user_line(ShapeError(f"average: {w.size} weights for {x.shape[axes[0]]} elements"))
-        w = build.expand(w, [(i, n) for i, n in enumerate(x.shape) if i != axes[0]])
+        w = build.permute(w, sorted(range(len(given)), key=given.__getitem__))
+        w = build.expand(w, [(i, n) for i, n in enumerate(x.shape) if i not in axes])
     wide = dt.accumulator(dtype)
     x, w = build.cast(x, wide), build.cast(w, wide)
     total = build.reduce_(w, axes)

@@ -122,7 +122,7 @@ def out_of_bounds(i: Any, axis: int, n: int) -> OutOfBoundsError:
     """The error for an index that is known to lie outside."""
     return note_user_line(
         OutOfBoundsError(
-            f"index {i} is out of bounds for axis {axis} with {n} elements; "
+            f"index {i} out of bounds for axis {axis} with size {n}; "
             "x.at[..].get(mode='clip' or 'fill') chooses "
             "what happens there"
         )
@@ -218,7 +218,9 @@ def parse(idx: Any, shape: tuple[int, ...], checked: bool = True) -> tuple[tuple
         raise note_user_line(IndexError("an index can have only one ellipsis ('...')"))
     if taken > len(shape):
         raise note_user_line(
-            OutOfBoundsError(f"too many indices: an array of shape {shape} has {len(shape)} axes, {taken} were indexed")
+            OutOfBoundsError(
+                f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed; its shape is {shape}"
+            )
         )
     fill = [slice(None)] * (len(shape) - taken)
     where = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))

@@ -96,7 +96,7 @@ class Gone:
 
     def __getattr__(self, name: str) -> Any:
         if self.by == DELETED:
-            raise DonatedError("this array has been deleted; call delete() after its last use")
+            raise DonatedError("Array has been deleted; call delete() after its last use")
         raise DonatedError(
             f"this array was donated to {self.by} and its memory has been reused; keep a copy, or do not donate it"
         )
@@ -152,6 +152,14 @@ class DeviceArray(Array):
             trim(error)
             raise
         return self
+
+    def copy_to_host_async(self) -> None:
+        """Does nothing: the elements are where the host reads them. For code that hides the time of a copy."""
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the first element, once the elements are there; valid while the array lives."""
+        self.block_until_ready()
+        return self.addr
 
     def check_alive(self) -> None:
         """Raise DonatedError when the array was donated."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
-from fgrad import jit
+from fgrad import devices, jit
 from fgrad.errors import ArgumentError
 
 
@@ -76,6 +76,24 @@ def test_shapes_and_fills(as_numpy: Callable[..., None], cube: Any) -> None:
 def test_linspace(num: int, endpoint: bool, as_numpy: Callable[..., None]) -> None:
     as_numpy("linspace", 0, 1, num, endpoint)
     as_numpy("linspace", np.array([0.0, 1]), np.array([2.0, 3]), num, endpoint, axis=1)
+
+
+def test_linspace_is_placed_on_a_device(same: Callable[..., None]) -> None:
+    (device,) = devices()[:1]
+    out = fnp.linspace(0, 1, 3, device=device)
+    same(out, [0.0, 0.5, 1.0])
+    assert out.device == device
+
+
+def test_complex_numbers_make_no_range() -> None:
+    for args in ((0j, 3), (3j,), (0, 3, 1 + 1j)):
+        with pytest.raises(ValueError, match="complex numbers have no order"):
+            fnp.arange(*args)
+
+
+def test_the_diagonal_of_tri_may_be_traced(same: Callable[..., None]) -> None:
+    for k in (-1, 0, 2):
+        same(jit(lambda k: fnp.tri(3, 4, k))(k), np.tri(3, 4, k))
 
 
 def test_ranges_on_other_scales(as_numpy: Callable[..., None]) -> None:

@@ -189,3 +189,9 @@ def test_equality_of_whole_arrays() -> None:
     assert fnp.array_equiv(np.ones((2, 3)), np.ones(3))
     assert not fnp.array_equiv(np.ones(2), np.ones(3))
     assert fnp.allclose(x[:7], x[:7] + np.float32(1e-9))
+
+
+def test_the_binary_logarithm_of_a_complex_sum(same: Callable[..., None]) -> None:
+    x, y = np.array([1 + 2j, -3j, 800.0]), np.array([0.5, 2 - 1j, 799 + 1j])
+    same(fnp.logaddexp2(x, y)[:2], (np.log(2**x[:2] + 2**y[:2]) / np.log(2)))
+    same(fnp.logaddexp2(x, y)[2:], x[2:] + np.log2(1 + 2 ** (y - x)[2:]))

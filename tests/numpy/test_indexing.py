@@ -107,11 +107,11 @@ def test_an_ellipsis_for_no_axis_parts_index_arrays(same: Callable[..., None]) -
 def test_a_concrete_index_out_of_bounds_raises() -> None:
     x = fnp.ones((3, 4))
     for idx, message in [
-        (7, "index 7 is out of bounds for axis 0 with 3 elements"),
-        ((0, -5), "index -5 is out of bounds for axis 1 with 4 elements"),
-        (np.array([0, 3]), "index 3 is out of bounds"),
-        (fnp.array([0, -4]), "index -4 is out of bounds"),
-        ((0, 0, 0), "too many indices"),
+        (7, "index 7 out of bounds for axis 0 with size 3"),
+        ((0, -5), "index -5 out of bounds for axis 1 with size 4"),
+        (np.array([0, 3]), "index 3 out of bounds"),
+        (fnp.array([0, -4]), "index -4 out of bounds"),
+        ((0, 0, 0), "Too many indices: array is 2-dimensional, but 3 were indexed"),
         (np.ones(4, bool), "boolean index of shape"),
         ((..., ...), "only one ellipsis"),
     ]:

@@ -68,6 +68,13 @@ def test_a_donated_array_leaves_its_views_alone(look: Any) -> None:
     assert x.is_deleted() and np.array_equal(seen, wanted)
 
 
+def test_the_address_of_an_array_is_that_of_its_elements() -> None:
+    x = fnp.arange(4) * 3
+    assert x.copy_to_host_async() is None
+    assert x.unsafe_buffer_pointer() == np.asarray(x).ctypes.data
+    assert x.unsafe_buffer_pointer() != fnp.copy(x).unsafe_buffer_pointer()
+
+
 def test_dlpack_shares_aligned_memory_and_copies_the_rest() -> None:
     a = aligned(6)
     x = from_dlpack(a)

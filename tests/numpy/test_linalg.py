@@ -112,6 +112,8 @@ def test_the_norms_of_singular_values(rng: np.random.Generator) -> None:
     for p in ("nuc", 2, -2):
         near(fnp.linalg.norm(x, p, (2, 0), keepdims=True), np.linalg.norm(x, p, (2, 0), keepdims=True))
     assert int(fnp.linalg.matrix_rank(x[0, :, :1] @ x[0, :1])) == 1
+    with pytest.raises(ValueError, match="only one of tol or rtol"):
+        fnp.linalg.matrix_rank(x, tol=0.1, rtol=0.1)
 
 
 def test_a_triangle_is_read_on_request(rng: np.random.Generator) -> None:

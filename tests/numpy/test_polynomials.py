@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
+from fgrad import grad, jit
 from fgrad.errors import ArgumentError, ShapeError
 
 
@@ -23,6 +24,41 @@ def test_polynomials(as_numpy: Callable[..., None], cube: Any, ints: Any) -> Non
     as_numpy("poly", np.array([1.0, 2, 3]))
     as_numpy("polyfit", np.arange(5.0), np.arange(5.0) ** 2, 2)
     assert sorted(np.asarray(fnp.roots(np.array([1.0, -3, 2]))).real) == pytest.approx([1, 2])
+
+
+def test_leading_zeros_of_polynomials_are_trimmed(same: Callable[..., None]) -> None:
+    u, v = np.array([1.0, 3, 2, 7]), np.array([1.0, 0, 0])
+    same(fnp.polydiv(np.polymul(v, [1, 2]), v, trim_leading_zeros=True), np.polydiv(np.polymul(v, [1, 2]), v))
+    same(fnp.polydiv(u, v, trim_leading_zeros=True), np.polydiv(u, v))
+    same(fnp.polymul([0, 0, 1, 2], [0, 3], trim_leading_zeros=True), [3, 6])
+
+
+@pytest.mark.parametrize(
+    "p", [[1, -3, 2], [0, 0, 1, -3, 2, 0], [0, 2, 0], [0, 0, 0], [5.0], [1, 2, 3 + 1j], [0, 3, 0, 0, 1]], ids=str
+)
+def test_roots_of_a_known_number_have_nan_for_the_missing_ones(p: Any) -> None:
+    wanted = np.sort_complex(np.roots(p))
+    found = np.asarray(jit(lambda p: fnp.roots(p, strip_zeros=False))(np.array(p)))
+    assert found.shape == (len(p) - 1,)
+    assert np.isnan(found).sum() == len(p) - 1 - len(wanted)
+    np.testing.assert_allclose(np.sort_complex(found[~np.isnan(found)]), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_polynomials_are_fitted_in_a_stage(columns: tuple[int, ...], same: Callable[..., None]) -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.normal(size=8), rng.uniform(1, 2, 8)
+    y = rng.normal(size=(8, *columns))
+    for options in ({}, {"w": w}, {"cov": True, "w": w}, {"cov": "unscaled"}, {"rcond": 0.1}, {"full": True}):
+        found = jit(lambda x, y, options=options: fnp.polyfit(x, y, 2, **options))(x, y)
+        same(found, np.polyfit(x, y, 2, **options))
+    slope = grad(lambda y: fnp.sum(fnp.polyfit(x, y, 2)[0]))(y)
+    moved = np.polyfit(x, y + 1e-3 * np.eye(8)[0].reshape(8, *(1,) * len(columns)), 2) - np.polyfit(x, y, 2)
+    np.testing.assert_allclose(slope[0], moved[0] / 1e-3, rtol=1e-6)
+    with pytest.raises(ShapeError, match="polyfit takes points"):
+        fnp.polyfit(x, y[:5], 2)
+    with pytest.raises(ValueError, match="too few to scale the covariance"):
+        fnp.polyfit(x[:3], y[:3], 2, cov=True)
 
 
 def test_interpolation(as_numpy: Callable[..., None], same: Callable[..., None]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import fgrad.numpy as fnp
 from fgrad import jit
-from fgrad.errors import ShapeError
+from fgrad.errors import ArgumentError, ConcretizationError, ShapeError
 
 
 def test_axes_are_moved(as_numpy: Callable[..., None], cube: Any) -> None:
@@ -57,12 +57,26 @@ def test_arrays_are_joined(as_numpy: Callable[..., None], cube: Any, ints: Any) 
 def test_arrays_are_split(as_numpy: Callable[..., None], cube: Any) -> None:
     as_numpy("split", cube, 2, 1)
     as_numpy("split", cube, [1, 3], 1)
+    as_numpy("split", cube, np.array([1, 3]), 1)
     as_numpy("array_split", cube, 3, 1)
     as_numpy("array_split", cube, [2, 2, 9], 0)
     as_numpy("hsplit", cube, 2)
     as_numpy("vsplit", cube, 3)
     as_numpy("dsplit", cube, 2)
     as_numpy("unstack", cube, axis=1)
+
+
+def test_places_of_a_split_are_concrete_integers(same: Callable[..., None]) -> None:
+    x = np.arange(6.0)
+    same(fnp.split(x, fnp.array([2, -1])), np.split(x, [2, -1]))
+    same(fnp.array_split(x, np.int32(4)), np.array_split(x, 4))
+    same(jit(lambda v: fnp.split(v, np.array([1, 4])))(x), np.split(x, [1, 4]))
+    with pytest.raises(ConcretizationError, match="split: give the places as Python integers"):
+        jit(lambda i: fnp.split(fnp.zeros(6), [2, i]))(3)
+    with pytest.raises(ArgumentError, match="must be integers, got 2.5"):
+        fnp.split(x, 2.5)
+    with pytest.raises(ValueError, match="must be positive, got 0"):
+        fnp.split(x, 0)
 
 
 def test_elements_are_repeated(as_numpy: Callable[..., None], cube: Any) -> None:

@@ -114,6 +114,23 @@ def test_sets(as_numpy: Callable[..., None], same: Callable[..., None], ints: An
     same(jit(lambda x, y: fnp.union1d(x, y, size=4))(np.array([1, 2]), np.array([2, 5])), [1, 2, 5, 1])
 
 
+@pytest.mark.parametrize("name", ["intersect1d", "setdiff1d", "setxor1d"])
+def test_sets_of_traced_arrays_have_a_known_size(name: str, same: Callable[..., None], ints: Any) -> None:
+    for x, y in ((ints, ints + 3), (ints[0], ints[0][:0]), (np.array([2.5, 1.0, 2.5]), np.array([1.0, 7.0]))):
+        wanted = getattr(np, name)(x, y)
+        for size in (len(wanted) + 3, max(len(wanted) - 1, 0)):
+            found = jit(lambda x, y, size=size: getattr(fnp, name)(x, y, size=size, fill_value=-9))(x, y)
+            same(found, np.concatenate([wanted, np.full(3, -9, wanted.dtype)])[:size])
+            same(getattr(fnp, name)(x, y, size=size, fill_value=-9), found)
+
+
+def test_positions_of_a_traced_intersection(same: Callable[..., None]) -> None:
+    x, y = np.array([7, 3, 1, 3]), np.array([3, 9, 7])
+    found = jit(lambda x, y: fnp.intersect1d(x, y, return_indices=True, size=3))(x, y)
+    same(found, ([3, 7, 3], [1, 0, 1], [0, 2, 0]))
+    same(jit(lambda x: fnp.setdiff1d(x, [3], size=3, assume_unique=True))(x[:3]), [7, 1, 0])
+
+
 def test_the_numpy_functions_warn_no_more_than_numpy() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -45,6 +45,9 @@ def test_averages(as_numpy: Callable[..., None], cube: Any) -> None:
     as_numpy("average", cube, None, np.abs(cube))
     as_numpy("average", cube, 1, np.abs(cube), returned=True)
     as_numpy("average", cube, 1, [1.0, 2, 3, 4], keepdims=True)
+    for axes in ((0, 1), (1, 0), (-1, 0), (2, 0, 1)):
+        weights = np.arange(1.0, 1 + np.prod([cube.shape[i] for i in axes])).reshape([cube.shape[i] for i in axes])
+        as_numpy("average", cube, axes, weights, returned=True)
     with pytest.raises(ValueError, match="weights of shape"):
         fnp.average(cube, 1, np.ones((2, 2)))
 

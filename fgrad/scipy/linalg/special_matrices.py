@@ -236,7 +236,9 @@ def invpascal(n: int, kind: str = "symmetric") -> Array:
     """The inverse of pascal(n, kind)."""
     size = size_of(n, "invpascal")
     if kind not in ("symmetric", "lower", "upper"):
-        raise note_user_line(ArgumentError(f"invpascal: kind must be 'symmetric', 'lower' or 'upper', got {kind!r}"))
+        raise note_user_line(
+            ValueError(f"invpascal: Expected kind to be one of 'symmetric', 'lower' or 'upper', got {kind!r}")
+        )
 
     def low(i: int, j: int) -> int:
         return math.comb(i, j) * (-1 if (i + j) % 2 else 1)
