@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -30,6 +31,13 @@ class HandClock:
         if not self.is_own_thread:
             self.finished = max(self.finished, tick)
         return self.finished >= tick
+
+
+@pytest.fixture(autouse=True)
+def usual() -> Iterator[None]:
+    """Pools that reuse and do not poison, whatever the mode of the test run; a test may ask for another."""
+    with config.override(pool=True, poison=False):
+        yield
 
 
 def contents(address: int, nbytes: int) -> bytes:

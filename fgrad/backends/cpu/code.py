@@ -73,7 +73,7 @@ def load_code(ir_text: str, entry_names: Iterable[str] = (), level: int = 0) -> 
     Raises CompileError (with the line) or LinkError (with the symbol).
     """
     key = content_key(ir_text, _FORMAT, _SETTINGS, _machine_identity())
-    code = _find(key, 2) or (_loaded.get((key, 0)) if level == 0 else None)
+    code = _find(key, 2) or (_find(key, 0, ir_text) if level == 0 else None)
     if code is None:
         code = _publish(key, ir_text, link(compile_ir(ir_text, level)), level)
         _last_compilation[0] = time.monotonic()
@@ -83,28 +83,47 @@ def load_code(ir_text: str, entry_names: Iterable[str] = (), level: int = 0) -> 
     return code
 
 
-def _find(key: str, level: int) -> Code | None:
-    """Return code of level 2 from memory or disk."""
+def _find(key: str, level: int, text: str = "") -> Code | None:
+    """Return code from memory or disk."""
     code = _loaded.get((key, level))
     disk = _disk()
     if code is None and disk is not None:
-        image = disk.get(key)
+        image = disk.get(_name(key, level))
         if image is not None:
-            code = _loaded[key, level] = Code(image, level, key, "")
+            _last_compilation[0] = time.monotonic()
+            code = _loaded[key, level] = Code(image, level, key, text)
     return code
 
 
 def _publish(key: str, text: str, image: Image, level: int) -> Code:
-    """Load an image that was just linked, and make it known."""
+    """Load an image that was just linked, and make it known.
+
+    Level 0 is kept on disk by a process that ends before it had level 2.
+    """
     disk = _disk()
-    if level == 2 and disk is not None:  # level 0 costs little more to compile than to read
-        disk.put(key, image)
+    if disk is not None:
+        if level == 2:
+            disk.put(key, image)
+            if _at_exit.pop((disk, _name(key, 0)), None) is None:
+                disk.remove(_name(key, 0))  # of an earlier process
+        else:
+            _at_exit[disk, _name(key, 0)] = image
+            while len(_at_exit) > _MOST_AT_EXIT:
+                _at_exit.pop(next(iter(_at_exit)))
     code = _loaded[key, level] = Code(image, level, key, text)
     return code
 
 
+def _name(key: str, level: int) -> str:
+    """The name on disk."""
+    return key if level == 2 else key + "-0"
+
+
 # ---- the disk cache in force
 
+_MOST_AT_EXIT, _MOST_SOON = 1000, 200
+_at_exit: dict[tuple[DiskCache, str], Image] = {}  # code of level 0
+_soon: dict[tuple[DiskCache, str], Image] = {}  # is written when no program was compiled for a while
 _disks: dict[tuple[str, int], DiskCache | None] = {}
 
 
@@ -124,8 +143,37 @@ def _open_disk(folder: str, limit_bytes: int) -> DiskCache | None:
     except OSError as error:
         warnings.warn(f"compiled code is not kept on disk: {error}", RuntimeWarning, stacklevel=5)
         return None
-    atexit.register(cache.sweep_if_written)
+    atexit.register(_close_disk, cache)
     return cache
+
+
+def _close_disk(disk: DiskCache) -> None:
+    for waiting in (_soon, _at_exit):
+        _write(waiting, disk)
+    disk.sweep_if_written()
+
+
+def _write(waiting: dict[tuple[DiskCache, str], Image], only: DiskCache | None = None) -> None:
+    for disk, name in tuple(waiting):
+        if only in (None, disk):
+            image = waiting.pop((disk, name), None)
+            if image is not None:
+                disk.put(name, image)
+
+
+def find_kept(name: str) -> Image | None:
+    """What `keep` was given under this name, by this process or an earlier one."""
+    disk = _disk()
+    return None if disk is None else _soon.get((disk, name)) or disk.get(name)
+
+
+def keep(name: str, image: Image) -> None:
+    """Keep an image that is no code on disk, when there is time."""
+    disk = _disk()
+    if disk is not None:
+        _soon[disk, name] = image
+        if len(_soon) > _MOST_SOON:
+            _write(_soon)
 
 
 _identity: str | None = None
@@ -229,6 +277,7 @@ def _work() -> None:
     while True:
         while time.monotonic() - _last_compilation[0] < _QUIET_S and threading.main_thread().is_alive():
             time.sleep(_QUIET_S / 5)
+        _write(_soon)
         with _lock:
             if not _jobs or not threading.main_thread().is_alive():
                 _jobs.clear()
@@ -240,6 +289,7 @@ def _work() -> None:
             continue
         try:
             code.upgraded = _upgraded(code)
+            code._text = ""
             callback(code.upgraded.addresses)
         except Exception as error:  # whatever it is, it must reach the owner and not end the thread
             code.upgrade_error = error

@@ -18,6 +18,7 @@ from fgrad.backends.cpu.code import host_machine
 from fgrad.backends.cpu.executable import CpuExecutable, Entry
 from fgrad.backends.cpu.forks import after_fork
 from fgrad.backends.cpu.host_calls import is_inside
+from fgrad.backends.cpu.kept import lower_or_find
 from fgrad.backends.cpu.port import CpuPort, QueueTimeline, machines, submission
 from fgrad.backends.cpu.profile import Profile, Stamps
 from fgrad.backends.cpu.queue import Queue
@@ -35,7 +36,6 @@ from fgrad.hw.pool import Pool, host_pool
 from fgrad.hw.profile import Range
 from fgrad.hw.timeline import Fence, wait
 from fgrad.lower.limits import Limits
-from fgrad.lower.pipeline import lower
 from fgrad.uop.program import Program
 
 MAX_DEVICES = 64
@@ -76,7 +76,7 @@ class CpuDevice:
     # ---- programs
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> CpuExecutable:
         """Lower and compile; see `Device`."""
-        lowered = lower(program, self.limits, inline=inline, donated=donated, name=name)
+        lowered = lower_or_find(program, self.limits, inline, donated, name)
         return CpuExecutable(self, lowered, inline, name, len(program.params), len(program.outs))
 
     def note(self, executable: CpuExecutable) -> None:

@@ -85,6 +85,11 @@ class DiskCache:
         if self._written > max(self.limit_bytes // 8, 1 << 20):
             self.sweep()
 
+    def remove(self, key: str) -> None:
+        """Keep nothing under `key` any more."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(key))
+
     def sweep(self) -> None:
         """Remove the files used longest ago until the rest is within the limit."""
         self._written = 0

@@ -12,6 +12,7 @@ from fgrad.backends.cpu.code import Code, load_code, upgrade
 from fgrad.backends.cpu.commands import FIRST_ARGUMENT, encode_table
 from fgrad.backends.cpu.failures import explain
 from fgrad.backends.cpu.host_calls import close_handle, open_handle, take_exception
+from fgrad.backends.cpu.kept import Summary
 from fgrad.backends.cpu.llvm import assembly
 from fgrad.backends.cpu.micro import provide_micro
 from fgrad.config import config
@@ -21,10 +22,9 @@ from fgrad.hw.flight import Flight
 from fgrad.hw.libc import as_function, ffi, words
 from fgrad.hw.link import Linked, link
 from fgrad.hw.meter import Meter, Part, Reading
-from fgrad.hw.pool import Lease
+from fgrad.hw.pool import Lease, Pool
 from fgrad.lower.driver import MARK_WORDS
 from fgrad.lower.kernel import Kernel, Loop
-from fgrad.lower.pipeline import Lowered
 from fgrad.uop.rewrite import is_shown
 
 if TYPE_CHECKING:
@@ -34,27 +34,34 @@ QUEUED_WORK_NS = 1_000_000.0  # programs longer than this are queued, so that th
 UPGRADE_LEVEL = 2
 
 
-class Table:
-    """The words of one call in flight: its control block, scratch and arena are its own."""
+class Room:
+    """The memory that a program works in, and that nobody looks at after it: scratch and arena."""
 
-    __slots__ = ("buffer", "address", "control", "handle", "instance", "arena", "_lease", "_close")
+    __slots__ = ("scratch", "arena", "_lease")
+
+    def __init__(self, lowered: Summary, pool: Pool) -> None:
+        self._lease = Lease(pool)
+        self.scratch = self._lease.take(lowered.scratch_bytes * (workers.lanes() if lowered.workers_wanted else 1))
+        self.arena = self._lease.take(lowered.arena_bytes)
+
+
+class Table:
+    """The words of one call in flight, with a control block of its own, and the room that it works in."""
+
+    __slots__ = ("buffer", "address", "control", "handle", "instance", "room", "_lease", "_close")
 
     def __init__(self, executable: CpuExecutable) -> None:
         self._close: Any = None
-        lowered, linked = executable.lowered, executable.linked
-        scratch_bytes = lowered.scratch_bytes
-        if lowered.workers_wanted:
-            scratch_bytes *= workers.lanes()
+        linked = executable.linked
+        self.room = executable.room()
         self._lease = lease = Lease(executable.device.pool)
         base = lease.take(len(linked.data))
-        scratch, arena = lease.take(scratch_bytes), lease.take(lowered.arena_bytes)
-        self.arena = arena
         self.handle = open_handle(executable.host_calls, base)
         if self.handle:
             self._close = close_handle
         own = {
-            Sym(Role.SCRATCH): scratch,
-            Sym(Role.ARENA): arena,
+            Sym(Role.SCRATCH): self.room.scratch,
+            Sym(Role.ARENA): self.room.arena,
             Sym(Role.HANDLE): self.handle,
         }
         self.instance = linked.instance(base, own)
@@ -90,7 +97,7 @@ class CpuExecutable:
     def __init__(
         self,
         device: CpuDevice,
-        lowered: Lowered,
+        lowered: Summary,
         inline: frozenset[int],
         name: str,
         params: int,
@@ -103,7 +110,7 @@ class CpuExecutable:
         self.arguments = params + outs
         self.aliases = lowered.aliases
         self.flops, self.bytes = lowered.flops, lowered.bytes
-        self.kernel_count = len(lowered.kernels)
+        self.kernel_count = len(lowered.names)
         self.arena_bytes = lowered.arena_bytes
         self.host_calls = list(zip(lowered.hosts, lowered.host_avals, strict=True))
         self.queued = lowered.unbounded or lowered.work > QUEUED_WORK_NS
@@ -111,6 +118,9 @@ class CpuExecutable:
         self.work_ms = float("inf") if lowered.hosts else lowered.work / 1e6
         self.can_report = bool(lowered.hosts)
         self.meter = Meter(name, [_part(k) for k in lowered.sites]) if lowered.sites else None
+        # one after the other on the device's own thread; a callback may be left behind in its program's room
+        self._shares_room = self.queued and not self.can_report and self.meter is None
+        self._room: Room | None = None
         self.short = not self.queued and not self.can_report and self.meter is None
         arguments = (
             *[Sym(Role.INPUT, i) for i in range(params)],
@@ -118,12 +128,13 @@ class CpuExecutable:
         )
         self.command = Exec(name, arguments)
         self.linked: Linked = link(encode_table(name, arguments, own=True))
+        ir = lowered.ir
         if is_shown("backends/source", name):
-            print(f"== backends/source of {name}\n{lowered.ir}", file=sys.stderr)
+            print(f"== backends/source of {name}\n{ir}", file=sys.stderr)
         provide_micro(lowered.micro, device.limits)
         # what is measured is the code that stays
         level = {"0": 0, "2": 2}.get(config.opt, UPGRADE_LEVEL if self.meter else 0)
-        self.code: Code = load_code(lowered.ir, ["entry"], level)
+        self.code: Code = load_code(ir, ["entry"], level)
         self.address = self.code.addresses["entry"]
         self.native: Any = as_function(self.address, "void(*)(intptr_t)")
         self.tables: list[Entry] = []
@@ -139,6 +150,14 @@ class CpuExecutable:
         """Take better code from the next call on; the old code lives as long as this executable."""
         self.address = addresses["entry"]
         self.native = as_function(self.address, "void(*)(intptr_t)")
+
+    def room(self) -> Room:
+        """Where one more call may work: calls that can never run at the same time share one."""
+        if not self._shares_room:
+            return Room(self.lowered, self.device.pool)
+        if self._room is None:
+            self._room = Room(self.lowered, self.device.pool)
+        return self._room
 
     def _table(self) -> Entry:
         """A free table, or a new one."""
@@ -184,7 +203,7 @@ class CpuExecutable:
         device, table = self.device, entry[2]
         device.sync()
         count = MARK_WORDS * len(meter.parts)
-        marks = words(table.arena + self.lowered.marks)
+        marks = words(table.room.arena + self.lowered.marks)
         for i in range(count):
             marks[i] = 0
         start = time.monotonic_ns()
@@ -224,13 +243,13 @@ class CpuExecutable:
         """The program at `stage`: kernels, llvm, asm or commands."""
         match stage:
             case "kernels":
-                return self.lowered.as_text()
+                return self.lowered.lower().as_text()
             case "llvm":
                 return self.lowered.ir
             case "asm":
                 return assembly(self.lowered.ir, UPGRADE_LEVEL)
             case "commands":
-                kernels = [f"       {kernel.name}" for kernel in self.lowered.kernels]
+                kernels = [f"       {name}" for name in self.lowered.names]
                 return "\n".join([listing([self.command]), *kernels])
         raise ValueError(f"there is no stage {stage!r} on the CPU; choose kernels, llvm, asm or commands")
 

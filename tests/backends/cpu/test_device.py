@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fgrad
+import fgrad.numpy as fnp
 from fgrad.backends.cpu.device import QUEUE_SIZE, CpuDevice
 from fgrad.backends.cpu.executable import CpuExecutable
+from fgrad.backends.cpu.kept import summarise
 from fgrad.config import config
 from fgrad.errors import (
     CallbackFailedError,
@@ -118,7 +121,7 @@ def make(
         flops=0, bytes=0, hosts=hosts, aliases={}, unbounded=False, micro=(), block=None,
         host_avals=((WORD,),) * len(hosts),
     )  # fmt: skip
-    return CpuExecutable(device, lowered, frozenset(), name, 1, 1)
+    return CpuExecutable(device, summarise(lowered, lambda: lowered), frozenset(), name, 1, 1)
 
 
 @pytest.fixture
@@ -157,6 +160,32 @@ def test_a_short_program_runs_at_once_and_a_long_one_is_queued(device: CpuDevice
     assert word(z) == word(y) + 1 and not device.in_flight
     with pytest.raises(DeviceError, match="long takes 2 words .* got 1"):
         long.call([x])
+
+
+def test_queued_calls_of_a_program_work_in_the_same_memory(device: CpuDevice, cells: list[int]) -> None:
+    """They run one after the other; calls that Python may be inside of have memory of their own."""
+    x, y, z = cells
+    make(device, SILENT, "gate").call([x, z])
+    many, calling = make(device, PLUS_ONE, "many"), make(device, CALL, "calling", callback=lambda x: [x + 1])
+    for program in (many, calling):
+        for _ in range(20):
+            program.call([x, y])
+    open_gate(cells)
+    device.sync()
+    assert [len({table.room.arena for _, _, table in program.tables}) for program in (many, calling)] == [1, 20]
+
+
+def test_many_calls_in_flight_take_little_memory(device: CpuDevice, cells: list[int]) -> None:
+    f = fgrad.jit(lambda x: fnp.sum(fnp.sort(fnp.sort(x, axis=0), axis=1) @ x, axis=0))
+    x = fgrad.device_put(np.ones((500, 500), np.float32), device)
+    want = np.asarray(f(x)).copy()
+    make(device, SILENT, "gate").call([cells[0], cells[1]])
+    before = device.pool.statistics().in_use
+    results = [f(x) for _ in range(50)]
+    in_use = device.pool.statistics().in_use - before
+    open_gate(cells)
+    assert all((np.asarray(y) == want).all() for y in results)
+    assert in_use < 6 << 20, "the program works in several MB"
 
 
 def test_a_failure_of_a_queued_program_is_raised_once_with_its_name(device: CpuDevice, cells: list[int]) -> None:
@@ -532,7 +561,7 @@ def test_a_call_that_finds_no_memory_leaves_nothing_behind(
 ) -> None:
     """The k-th of the three blocks of a table is refused: no leak, and the next call is right."""
     x, y, _ = cells
-    program = make(device, PLUS_ONE, "f")
+    program = make(device, PLUS_ONE, "f", INLINE)
     gc.collect()
     before, take, asked = device.pool.statistics().in_use, device.pool.take, []
 
