@@ -94,6 +94,11 @@ class InFlight:
         """How the work of `tick`, which was retired, failed."""
         return self._errors.get(tick)
 
+    def unseen(self, until: int) -> Exception | None:
+        """The first failure up to the tick `until` that nobody was told of; it still is to be told."""
+        found = [tick for tick in self._unseen if tick <= until and tick in self._errors]
+        return self._errors[found[0]] if found else None
+
     def mark_seen(self, tick: int) -> None:
         """The failure of `tick` was raised."""
         if tick in self._unseen:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from fgrad.errors import CallbackFailedError, DeviceError
@@ -165,10 +166,18 @@ class _Segment:
             return _Copy(self.linked.instance(address, known), lease)
 
 
+def _inherited(record: Record, other: InFlight, until: int, flight: Flight) -> Exception | None:
+    """What a wait failed with, or else what it waited for did and nobody was told of."""
+    other.retire()
+    return record.error(flight) or other.unseen(until)
+
+
 class Launch:
     """A plan that can be run.
 
     functions  those that its calls of the host name; called without arguments
+    inherits   lanes whose failures, of work that was queued before a run, are failures of that run as well: it
+               takes over what they made
     """
 
     def __init__(
@@ -177,8 +186,10 @@ class Launch:
         machines: Machines,
         name: str = "launch",
         functions: Mapping[str, Callable[[], object]] | None = None,
+        inherits: frozenset[int] = frozenset(),
     ) -> None:
         self.plan = plan
+        self.inherits = inherits
         self.name = name
         self.machines = machines
         self.functions = dict(functions or {})
@@ -289,7 +300,10 @@ class Launch:
                 flight = Flight(newest[lane], name, record.error, finish)
                 wait = segment.waits.get(number)
                 if wait is not None:
-                    flight.waits = ((self.ports[wait.lane].timeline, self._until(wait, numbers)),)
+                    other, until = self.ports[wait.lane], self._until(wait, numbers)
+                    flight.waits = ((other.timeline, until),)
+                    if wait.lane in self.inherits:
+                        flight.error = partial(_inherited, record, other.in_flight, until)
                 self.ports[lane].in_flight.begin(flight)
                 flights.append((self.ports[lane], flight))
             taken = self.machines.push(instance.address, len(flights))

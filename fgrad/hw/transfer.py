@@ -27,7 +27,8 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
     """Copy `nbytes` from an address of device `source` to one of device `target`.
 
     Both blocks may be freed into their pools when this returns. The Fence is on the target's
-    timeline; it is done at once where the host made the copy. The ranges must not overlap.
+    timeline; it is done at once where the host made the copy. The ranges must not overlap. What failed
+    on the source, and nobody was told of, is raised here, or else by whoever waits for the target.
     """
     machines = getattr(target, "machines", None)
     if hasattr(source, "fetch") or hasattr(target, "deliver"):
@@ -43,6 +44,7 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
     if not nbytes:
         return Fence(target.timeline, 0)
     if nbytes <= INLINE_BYTES and _is_idle(target) and _is_idle(source):
+        source.sync()  # nothing runs there: it raises what went wrong
         return _copy_now(target, target_address, source_address, nbytes)
     lanes, launch = _launch(machines, target.name, source.name, nbytes)
     fences = launch(inputs=[source_address], outputs=[target_address])
@@ -82,4 +84,5 @@ def _launch(machines: Any, target: str, source: str, nbytes: int) -> tuple[tuple
     into = Block(target, Sym(Role.OUTPUT, 0), nbytes)
     out_of = Block(source, Sym(Role.INPUT, 0), nbytes)
     found = plan((Call(Lane(target), Copy(into.span(), out_of.span())),))
-    return found.lanes, Launch(found, machines, f"copy of {nbytes} bytes to {target}")
+    inherits = frozenset({i for i, lane in enumerate(found.lanes) if lane.device == source != target})
+    return found.lanes, Launch(found, machines, f"copy of {nbytes} bytes to {target}", inherits=inherits)

@@ -10,16 +10,19 @@ import numpy as np
 
 from fgrad.config import config
 from fgrad.hw.device import get_device, kinds
-from fgrad.run.array import DeviceArray, from_host
+from fgrad.hw.transfer import copy
+from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
 
 
 def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
     """The arrays of a pytree on `device` (a name such as "cpu:1", or a device; None: the default one).
 
-    NumPy arrays and numbers are copied now; arrays that are there already are returned as they are.
+    NumPy arrays and numbers are copied now; arrays that are there already are returned as they are. Between the
+    devices of one machine (cpu, cpu:1) the copy is queued, and the caller goes on.
     """
     target = get_device(device) if device is None or isinstance(device, str) else device
 
@@ -27,13 +30,28 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
         if isinstance(leaf, Tracer):
             return leaf
         if isinstance(leaf, DeviceArray):
-            return leaf if leaf.device is target else from_host(leaf.concrete(), weak=leaf.weak_type, device=target)
+            return leaf if leaf.device is target else _moved(leaf, target)
         if not is_arraylike(leaf):
             raise TypeError(f"device_put takes arrays and numbers, got {leaf!r} of type {type(leaf).__name__}")
         aval = lift(leaf).aval
         return from_host(np.asarray(leaf), dtype=aval.dtype, weak=aval.weak, device=target)
 
     return tree.map_(put, x)
+
+
+def _moved(array: DeviceArray, target: Any) -> DeviceArray:
+    """A copy on another device; where both have queues of one kind, it is queued, and nobody waits."""
+    aval, source = array.aval, array.device
+    try:
+        source.check_readable()
+        out = empty(aval.dtype, aval.shape, aval.weak, target)
+        fence = copy(target, out.addr, source, array.addr, array.nbytes)
+        if config.sync:
+            fence.wait()
+    except Exception as error:
+        trim(error)
+        raise
+    return out
 
 
 def device_get(x: Any) -> Any:

@@ -58,7 +58,7 @@ print([np.asarray(y).tobytes().hex()[:400] for y in (*out, donated)], donated.ad
 
 def run(folder: Path, *arguments: str, **settings: str) -> str:
     environment = {
-        **os.environ, "FGRAD_CACHE_DIR": str(folder), "FGRAD_CHECK": "", "PYTHONPATH": str(Path(__file__).parents[3]),
+        **os.environ, "FGRAD_CACHE_DIR": str(folder), "FGRAD_CHECK": "", "PYTHONPATH": str(Path(__file__).parents[2]),
         **settings,
     }  # fmt: skip
     command = [sys.executable, "-W", "error", "-c", PROGRAM, *arguments]
