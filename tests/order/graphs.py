@@ -9,7 +9,7 @@ small whole ones, so results are compared bit for bit.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -579,6 +579,62 @@ def check(graph: Graph, seed: int) -> list[str]:
     if want.must:
         return [f"gives values, instead of an error with one of the words {want.must}"]
     return differences(got, want.values, "value") + differences(arrays, want.final, "buffer")
+
+
+def check_together(group: Sequence[tuple[Graph, int]]) -> list[str]:
+    """The same for several (graph, seed), those without a conflict as one program."""
+    lines: list[str] = []
+    calm = []
+    for graph, seed in group:
+        want = expected(graph, seed)
+        if want.may:
+            lines += check(graph, seed)
+        else:
+            calm.append((graph, seed, want))
+    nodes: list[UOp] = []
+    held = []
+    for graph, seed, _ in calm:
+        held.append([fgrad.numpy.array(x) for x in contents(graph, seed)])
+        nodes += build(graph, [a.as_node() for a in held[-1]])
+    got = iter(run_graph(nodes))
+    for (_, seed, want), arrays in zip(calm, held, strict=True):
+        values = [next(got) for _ in want.values]
+        lines += differences(values, want.values, f"seed {seed}: value")
+        lines += differences(arrays, want.final, f"seed {seed}: buffer")
+    return lines
+
+
+def variants(graph: Graph) -> Iterator[Graph]:
+    """Graphs with less in them."""
+    for k in range(len(graph.outs)):
+        if len(graph.outs) > 1:
+            yield tidy(graph._replace(outs=graph.outs[:k] + graph.outs[k + 1 :]))
+    types = avals(graph)
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[i]
+        for s in dict.fromkeys(node.src):
+            if types[s] == types[i]:
+                yield tidy(_instead(graph, i, s))
+        if node.op == "AFTER" and len(node.src) > 2:
+            for k in range(1, len(node.src)):
+                yield _with(graph, i, node._replace(src=node.src[:k] + node.src[k + 1 :]))
+        if node.op in ("STORE", "UPDATE") and node.arg[0] not in ("SET", "S"):
+            yield _with(graph, i, node._replace(arg="SET" if node.op == "STORE" else ("SET", *node.arg[1:])))
+        if node.op not in ("buffer", "CONST", "STORE", "CALL"):
+            yield _with(graph, i, Node("CONST", (), (1, *types[i])))
+        if node.op == "CALL":
+            for body in variants(node.arg):
+                yield _with(graph, i, node._replace(arg=body))
+
+
+def _with(graph: Graph, i: int, node: Node) -> Graph:
+    return tidy(graph._replace(nodes=(*graph.nodes[:i], node, *graph.nodes[i + 1 :])))
+
+
+def _instead(graph: Graph, i: int, s: int) -> Graph:
+    """Every use of node `i` uses `s`."""
+    nodes = [n._replace(src=tuple([s if x == i else x for x in n.src])) for n in graph.nodes]
+    return Graph(tuple(nodes), tuple([s if o == i else o for o in graph.outs]))
 
 
 # ---- drawing
