@@ -44,14 +44,14 @@ def environment(mode: str) -> dict[str, str]:
 
 def family(name: str) -> ModuleType:
     """The module that draws, checks and shrinks one sort of programs."""
-    from tests.order import graphs
+    from tests.order import graphs, programs
 
-    return {"graphs": graphs}[name]
+    return {"graphs": graphs, "programs": programs}[name]
 
 
 def family_of(seed: int) -> str:
     """The sort of the program of a seed; neighbours that are compiled together are of one sort."""
-    return "graphs"
+    return "programs" if seed // PACK % 2 else "graphs"
 
 
 # ---- one process
