@@ -1,4 +1,4 @@
-"""Random programs as users write them: Refs, `.at`, loops, branches, kernels, nested jit; NumPy statements are the judge.
+"""Random programs as users write them: Refs, `.at`, loops, branches, kernels, nested jit; NumPy is the judge.
 
 A `Program` is plain data with one interpreter and two worlds to run it in: arrays and Refs of fgrad (eagerly, or
 under jit in one of several ways), and arrays of NumPy that are overwritten. All numbers are small whole ones, so
@@ -502,7 +502,8 @@ class Draw:
 
     def nested(self, op: str, depth: int) -> Statement:
         rng = self.rng
-        blocks = tuple([self.block(rng.randint(1, 2), depth) for _ in range(rng.choice((2, 3)) if op == "switch" else 1)])
+        count = rng.choice((2, 3)) if op == "switch" else 1
+        blocks = tuple([self.block(rng.randint(1, 2), depth) for _ in range(count)])
         v = rng.randrange(len(self.values))
         match op:
             case "fori":
