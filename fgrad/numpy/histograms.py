@@ -173,7 +173,7 @@ def histogram2d(
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
     """(counts in every cell, the edges along x, those along y)."""
-    if not isinstance(bins, int | np.integer) and (len(bins) != 2 or np.ndim(bins) == 1 and len(bins) > 2):
+    if not isinstance(bins, int | np.integer) and len(bins) > 2:  # edges for both
         bins = [bins, bins]
     counts, (first, second) = histogramdd([x, y], bins, range, weights, density)
     return counts, first, second

@@ -282,5 +282,5 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         data = host(x, "bincount", "give length=, the number of bins")
         if data.size and data.min() < 0:
             raise note_user_line(ValueError("bincount: the numbers must not be negative"))
-        length = max(int(data.max(initial=-1)) + 1, minlength)
+        length = max(int(data.max()) + 1 if data.size else 0, minlength)
     return _bincount(x, weights, length)

@@ -224,7 +224,17 @@ def isin(
     return _isin(element, test_elements, invert)
 
 
-in1d = isin
+def in1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
+) -> Array:
+    """`isin` of the first array's elements in row-major order, as one vector.
+
+    [*s], [*t] -> bool[prod(s)]; with `invert` whether each does not occur in the second array
+
+    >>> in1d(array([[1, 2], [3, 4]]), array([3, 1]))
+    Array([ True, False,  True, False], dtype=bool)
+    """
+    return _isin(ar1, ar2, invert).reshape(-1)
 
 
 def _both_hosted(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:

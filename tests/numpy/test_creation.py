@@ -139,3 +139,27 @@ def test_files_and_buffers(same: Callable[..., None], tmp_path: Any) -> None:
     same(fnp.load(tmp_path / "x.npy"), x)
     same(fnp.frombuffer(np.arange(3.0).tobytes(), np.float64), np.arange(3.0))
     same(fnp.fromiter((i for i in range(3)), int), np.arange(3))
+    fnp.savez(tmp_path / "two.npz", x, second=x[:2])
+    both = fnp.load(tmp_path / "two.npz")
+    same([both["arr_0"], both["second"]], [x, x[:2]])
+    (tmp_path / "text").write_text("1 2.5 -3")
+    same(fnp.fromfile(tmp_path / "text", sep=" "), np.float32([1, 2.5, -3]))
+    same(fnp.fromstring("1, 2.5", sep=","), np.float32([1, 2.5]))
+
+
+def test_arrays_are_printed_with_numpys_options() -> None:
+    x = fnp.array([1 / 3, 1e-9])
+    assert fnp.array_str(x, precision=2, suppress_small=True) == "[0.33 0.  ]"
+    assert fnp.array_repr(x, precision=1) == "Array([3.3e-01, 1.0e-09], dtype=float32)"
+    before = fnp.get_printoptions()
+    with fnp.printoptions(precision=1, suppress=True):
+        assert str(x) == "[0.3 0. ]"
+        fnp.set_printoptions(precision=2)
+        assert fnp.get_printoptions()["precision"] == 2
+    assert fnp.get_printoptions() == before
+
+
+def test_frompyfunc_makes_a_ufunc(same: Callable[..., None]) -> None:
+    f = fnp.frompyfunc(lambda a, b: a * 2 + b, 2, 1, identity=0)
+    same(f(np.arange(3.0), 1.0), np.float32([1, 3, 5]))
+    same(f.reduce(np.arange(3.0)), np.float64(4))
