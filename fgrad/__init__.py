@@ -60,6 +60,8 @@ if _collects:
 
 if _TYPE_CHECKING:
     from fgrad import checkpoint_policies as checkpoint_policies
+    from fgrad import custom_batching as custom_batching
+    from fgrad import custom_derivatives as custom_derivatives
     from fgrad import debug as debug
     from fgrad import dlpack as dlpack
     from fgrad import dtypes as dtypes
@@ -89,6 +91,8 @@ make_jaxpr = make_program  # the name that code written for JAX calls it by
 _MODULES = frozenset(
     {
         "checkpoint_policies",
+        "custom_batching",
+        "custom_derivatives",
         "debug",
         "dlpack",
         "dtypes",
@@ -133,6 +137,8 @@ __all__ = [
     "clear_caches",
     "closure_convert",
     "config",
+    "custom_batching",
+    "custom_derivatives",
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",

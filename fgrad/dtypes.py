@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad.errors import DtypeError
 from fgrad.numpy.dtypes import bfloat16, finfo, iinfo, issubdtype, result_type
-from fgrad.trace.transforms import float0
+from fgrad.trace.tree import float0
 from fgrad.uop.dtype import to_dtype
 
 __all__ = [

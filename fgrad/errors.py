@@ -4,6 +4,8 @@
 
     FgradError
     ├── ArgumentError          (TypeError)       a call's arguments do not fit its signature
+    │   ├── StaticArgumentError (ValueError)     a static or donated argument that does not exist
+    │   └── MissingRuleError   (AttributeError)  a function with a rule of its own that was not given
     ├── ConfigError            (ValueError)      a configuration variable or its value is unknown
     ├── ShapeError             (ValueError)      shapes do not fit each other
     │   └── AxisError          (IndexError)      an axis the array does not have
@@ -59,6 +61,7 @@ __all__ = [
     "ForkedDeviceError",
     "LeakedTracerError",
     "LinkError",
+    "MissingRuleError",
     "NanError",
     "NonScalarGradError",
     "OrderingError",
@@ -66,6 +69,7 @@ __all__ = [
     "OutOfMemoryError",
     "ShapeError",
     "SpecError",
+    "StaticArgumentError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
@@ -94,6 +98,26 @@ class ArgumentError(FgradError, TypeError):
     Example: ``grad(f, argnums=2)(x)`` where `f` was given one argument.
 
     Way out: the message names the argument by its path (``args[0]['w']``) and says what fits there.
+    """
+
+
+class StaticArgumentError(ArgumentError, ValueError):
+    """`jit` was told that arguments are static or donated which the function does not have, or which
+    are both.
+
+    Example: ``jit(f, static_argnames="mode")`` where `f` has no parameter `mode`.
+
+    Way out: the message names the position or the name; positional-only parameters are named by
+    position only.
+    """
+
+
+class MissingRuleError(ArgumentError, AttributeError):
+    """A function that was declared to have a rule of its own was called before it was given the rule.
+
+    Example: a function decorated with `custom_jvp` whose `defjvp` was not called.
+
+    Way out: call `defjvp`, `defvjp` or `def_vmap`, or take the decorator away.
     """
 
 

@@ -104,9 +104,8 @@ def _index(index: ArrayLike) -> Tracer:
 
 @as_one_program("cond")
 def _branch(what: str, index: Any, branches: tuple[Callable[..., Any], ...], operands: tuple[Any, ...]) -> Any:
-    leaves, _ = tree.flatten(operands)
+    leaves, in_tree = tree.flatten_arrays((operands, {}))
     args = [operand(x) for x in leaves]
-    in_tree = tree.structure((operands, {}))
     with paused_gc():
         avals = [t.aval for t in args]
         sides = [trace(b, in_tree, avals, Stage(f"{what} branch")) for b in branches]

@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fgrad.errors import ArgumentError, note_user_line
-from fgrad.lax.staging import as_one_program, close_together
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.lax.staging import as_one_program, close_together, describe, fits
 from fgrad.numpy.common import public
 from fgrad.trace import tree
-from fgrad.trace.maybe import Maybe, instantiate
-from fgrad.trace.stage import Stage
-from fgrad.trace.staging import trace
+from fgrad.trace.custom import opened_for
+from fgrad.trace.interpret import jvp_program
+from fgrad.trace.maybe import Maybe, add_, instantiate, neg_, present
+from fgrad.trace.stage import Stage, opened
+from fgrad.trace.staging import Traced, lift_results, trace
 from fgrad.trace.tracer import Tracer, lift
-from fgrad.trace.transforms import jvp, vjp
+from fgrad.trace.transforms import vjp
+from fgrad.trace.widen import Batching, align, batch_program
 from fgrad.uop import build
-from fgrad.uop.node import UOp, open_param, uop
+from fgrad.uop.node import UOp, open_param, substitute, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Call, Program, close, gets
 
@@ -57,22 +60,13 @@ def stop_gradient(x: Any) -> Any:
     return tree.unflatten(spec, _still(leaves))
 
 
-def _minus(x: Any, y: Any) -> Tracer:
-    a, b = lift(x), lift(y)
-    return Tracer(build.sub(a.node, b.node), a.weak and b.weak)
-
-
-def _shifted(b: Any, now: Any) -> Any:
-    """`b`, with the derivative of b - now."""
-    return tree.map_(lambda x, y: _minus(x, _minus(y, Tracer(still_node(lift(y).node)))), b, now)
-
-
 # ---- linear systems
 @dataclass(frozen=True, slots=True)
 class _System:
     """A linear system and its transpose, as Programs over (*captured, *vector).
 
-    The first two solve and multiply, the other two do so with the transpose (None: not given).
+    The first two solve and multiply, the other two do so with the transpose (None: not given). Solving gives the
+    vector, then what else the user's function returned.
     """
 
     solve: Program
@@ -81,41 +75,56 @@ class _System:
     back_product: Program | None
 
     @property
-    def transposed(self) -> _System:
-        """The same with both sides exchanged."""
+    def captured(self) -> int:
+        """How many parameters are no part of the vector."""
+        return len(self.product.params) - len(self.product.outs)
+
+    def solution(self, captured: Sequence[UOp], vector: Sequence[UOp]) -> list[UOp]:
+        """The system solved for `vector`, as a CALL with this rule."""
+        call = Call(self.solve, "linear", "custom_linear_solve", self)
+        return gets(uop(Op.CALL, (*captured, *vector), call))
+
+    def jvp(self, u: UOp, tangents: Sequence[Maybe]) -> list[Maybe]:
+        """A x = b gives A dx = db - dA x."""
+        n, k = self.captured, len(self.product.outs)
+        x = gets(u)
+        program, moving = jvp_program(self.product, (*[t is not None for t in tangents[:n]], *[False] * k))
+        got = iter(program.inline([*u.src[:n], *x[:k], *present(tangents[:n])])[k:])
+        rhs = [
+            add_(db, neg_(next(got)) if moves else None)
+            for db, moves in zip(tangents[n:], moving, strict=True)
+        ]
+        if all(d is None for d in rhs):
+            return [None] * len(x)
+        vector = [instantiate(d, like) for d, like in zip(rhs, x[:k], strict=True)]
+        return [*self.solution(u.src[:n], vector)[:k], *[None] * (len(x) - k)]
+
+    def transpose(self, u: UOp, cts: Sequence[Maybe], linear: Sequence[bool]) -> list[Maybe]:
+        """The cotangent of the vector solves the transposed system."""
+        n, k = self.captured, len(self.product.outs)
+        if any(linear[:n]):
+            raise NotImplementedError("custom_linear_solve is not linear in the values that its functions close over")
         if self.back_solve is None or self.back_product is None:
             raise NotImplementedError(
                 "the reverse derivative of custom_linear_solve needs transpose_solve=, or symmetric=True"
             )
-        return _System(self.back_solve, self.back_product, self.solve, self.product)
+        back = _System(self.back_solve, self.back_product, self.solve, self.product)
+        vector = [instantiate(ct, like) for ct, like in zip(cts[:k], gets(u)[:k], strict=True)]
+        return [*[None] * n, *back.solution(u.src[:n], vector)[:k]]
 
-    def fwd(self, primals: list[UOp]) -> tuple[list[UOp], list[UOp]]:
-        """(captured, right-hand side, solution) -> (solution, captured)."""
-        captured = len(self.solve.params) - len(self.solve.outs)
-        return self.called(primals), primals[:captured]  # called again: the value still moves
+    def batch(
+        self, src: Sequence[UOp], flags: Sequence[bool], at: Batching
+    ) -> tuple[list[UOp], list[bool]]:
+        """A system with its own captured values and its own vector for each member."""
+        n = self.captured
+        given = (*flags[:n], *[True] * (len(src) - n))
 
-    def called(self, sources: Sequence[UOp]) -> list[UOp]:
-        """The solution, the last of (captured, right-hand side, solution), as a CALL with this rule."""
-        params = [open_param(u.dtype, u.shape) for u in sources]
-        body = close(params, params[-len(self.solve.outs) :])
-        call = Call(body, "custom_vjp", "custom_linear_solve", self)
-        return gets(uop(Op.CALL, tuple(sources), call))
+        def many(program: Program | None) -> Any:
+            return program and batch_program(program, at, given, (True,) * len(program.outs))[0]
 
-    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
-        """The cotangent of the right-hand side solves the transposed system."""
-        rhs = [instantiate(ct, out) for ct, out in zip(cts, self.solve.outs, strict=True)]
-        got = solution_nodes(self.transposed, residuals, rhs)
-        return [*[None] * len(residuals), *got, *[None] * len(got)]
-
-
-def solution_nodes(system: _System, captured: list[UOp], rhs: list[UOp]) -> list[UOp]:
-    """The solution, whose derivative is that of A x = b: A dx = db - dA x."""
-    still = [still_node(u) for u in (*captured, *rhs)]
-    x = system.solve.inline(still)
-    now = system.product.inline([*captured, *[still_node(v) for v in x]])
-    shifted = [build.sub(b, build.sub(a, still_node(a))) for b, a in zip(rhs, now, strict=True)]
-    sources = [*captured, *shifted, *x]
-    return system.called(sources)
+        batched = _System(*[many(p) for p in (self.solve, self.product, self.back_solve, self.back_product)])
+        outs = batched.solution(src[:n], align(src[n:], flags[n:], at.size))
+        return outs, [True] * len(outs)
 
 
 @as_one_program("custom_linear_solve")
@@ -132,39 +141,110 @@ def custom_linear_solve(
     matvec           a linear function of a pytree structured as `b`
     solve            may be anything, an iteration too; it is never differentiated
     transpose_solve  solves the transposed system; not needed when `symmetric`
+    has_aux          `solve` and `transpose_solve` return pairs (x, aux), and so does this function; nothing is
+                     differentiated through aux
 
-    Differentiable in reverse mode, to any order.
+    Differentiable in both modes, to any order; in reverse mode it needs `transpose_solve` or `symmetric`.
     """
-    if has_aux:
-        raise NotImplementedError("custom_linear_solve with has_aux; return the auxiliary output from a separate call")
     back = solve if symmetric else transpose_solve
     leaves, spec = tree.flatten(b)
     rhs = [lift(x) for x in leaves]
     avals = [t.aval for t in rhs]
     in_tree = tree.structure(((b,), {}))
 
-    def staged(f: Callable[[Any], Any]) -> tuple[list[UOp], list[UOp]]:
+    def staged(name: str, f: Callable[[Any], Any], aux: bool) -> tuple[Traced, list[UOp]]:
         traced = trace(f, in_tree, avals, Stage("custom_linear_solve"))
-        if traced.out_tree != spec:
+        out_tree = traced.out_tree
+        if aux:
+            if out_tree.type is not tuple or out_tree.num_children != 2:
+                raise note_user_line(ArgumentError(f"{name}() must return a pair (x, aux) with has_aux=True"))
+            out_tree = out_tree.children()[0]
+        if out_tree != spec:
             raise note_user_line(
-                ArgumentError(f"custom_linear_solve: a vector is {spec}, but a function returned {traced.out_tree}")
+                ArgumentError(f"{name}() output pytree must be that of b, {spec}, but is {out_tree}")
             )
-        return traced.params, traced.outs
+        outs = list(traced.outs)
+        for i, a in enumerate(avals):
+            fitting = fits(outs[i], traced.weak[i], a)
+            if fitting is None:
+                kind = ShapeError if outs[i].shape != a.shape else DtypeError
+                raise note_user_line(
+                    kind(
+                        f"{name}() output shapes and dtypes must be those of b, {describe(a)}, but at "
+                        f"{tree.path_of(spec, i, 'x')} the output is {describe(traced.out_avals[i])}"
+                    )
+                )
+            outs[i] = fitting
+        return traced, outs
 
     def transposed(ct: Any) -> Any:
         return vjp(matvec, b)[1](ct)[0]
 
-    functions = [staged(lambda v: solve(matvec, v)), staged(matvec)]
+    functions = [staged("solve", lambda v: solve(matvec, v), has_aux), staged("matvec", matvec, False)]
     if back is not None:
-        functions += [staged(lambda v: back(transposed, v)), staged(transposed)]
-    captured, programs = close_together(functions, "custom_linear_solve")
+        name = "solve" if symmetric else "transpose_solve"
+        functions += [staged(name, lambda v: back(transposed, v), has_aux), staged("matvec", transposed, False)]
+    captured, programs = close_together([(f.params, outs) for f, outs in functions], "custom_linear_solve")
     system = _System(programs[0], programs[1], *(programs[2:] if back is not None else (None, None)))
-    x = solution_nodes(system, captured, [t.node for t in rhs])
-    return tree.unflatten(spec, [Tracer(v, t.weak) for v, t in zip(x, rhs, strict=True)])
+    got = system.solution(captured, [t.node for t in rhs])
+    first = functions[0][0]
+    weak = [t.weak for t in rhs] + first.weak[len(rhs) :]
+    return tree.unflatten(first.out_tree, [Tracer(v, w) for v, w in zip(got, weak, strict=True)])
 
 
-def _zero(x: Any) -> Tracer:
-    return Tracer(build.zeros_like(lift(x).node))
+# ---- roots
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """What is known of x with f(x) = 0.
+
+    solve   Program over (*captured, *guess): x, then what else the user's function returned
+    f       Program over (*captured, *x): what is to be zero
+    """
+
+    solve: Program
+    f: Program
+    tangent_solve: Callable[[Callable[[Any], Any], Any], Any]
+    x_tree: tree.TreeDef
+    value_tree: tree.TreeDef
+
+    def root(self, sources: Sequence[UOp]) -> list[UOp]:
+        """x and the rest, as a CALL with this rule."""
+        return gets(uop(Op.CALL, tuple(sources), Call(self.solve, "custom_jvp", "custom_root", self)))
+
+    def jvp(self, primals: list[UOp], tangents: list[Maybe]) -> tuple[list[UOp], list[Maybe]]:
+        """f(a, x) = 0 gives (df/dx) dx = -(df/da) da, at an x that moves itself."""
+        k = self.x_tree.num_leaves
+        n = len(self.f.params) - k
+        stage, both, meaning = opened_for("custom_root", [*primals, *tangents])
+        with opened(stage):
+            given, moves = both[: len(primals)], both[len(primals) :]
+            got = self.root(given)
+            at_root = [*given[:n], *got[:k]]
+            by_captured, moving = jvp_program(self.f, (*[t is not None for t in moves[:n]], *[False] * k))
+            if not any(moving):
+                return self.root(primals), [None] * len(got)
+            outs = by_captured.inline([*at_root, *present(moves[:n])])
+            values, slopes = outs[: len(moving)], iter(outs[len(moving) :])
+            rhs = [build.neg(next(slopes)) if m else build.zeros_like(v) for v, m in zip(values, moving, strict=True)]
+            by_x, reached = jvp_program(self.f, (*[False] * n, *[True] * k))
+
+            def slope(v: Any) -> Any:
+                leaves, spec = tree.flatten(v)
+                if spec != self.x_tree:
+                    raise ArgumentError(f"custom_root: the derivative of f takes a tree like x, {self.x_tree}, got {spec}")
+                vector = [build.cast(lift(x).node, like.dtype) for x, like in zip(leaves, got[:k], strict=True)]
+                along = by_x.inline([*at_root, *vector])
+                there = iter(along[len(reached) :])
+                out = [next(there) if m else build.zeros_like(v) for v, m in zip(values, reached, strict=True)]
+                return tree.unflatten(self.value_tree, [Tracer(o) for o in out])
+
+            found = self.tangent_solve(slope, tree.unflatten(self.value_tree, [Tracer(r) for r in rhs]))
+            steps, spec = lift_results(found, "tangent_solve")
+            if spec != self.x_tree:
+                raise ArgumentError(f"tangent_solve() output pytree must be that of x, {self.x_tree}, but is {spec}")
+            douts = [build.cast(t.node, x.dtype) for t, x in zip(steps, got[:k], strict=True)]
+        out = substitute([*got, *douts], meaning)
+        return out[: len(got)], [*out[len(got) :], *[None] * (len(got) - k)]
 
 
 @as_one_program("custom_root")
@@ -179,20 +259,30 @@ def custom_root(
 
     tangent_solve   `tangent_solve(g, y)` gives v with g(v) = y for a linear g, the derivative of
                     f at the root
+    has_aux         `solve` returns a pair (x, aux), and so does this function; nothing is differentiated through aux
 
     Differentiable with respect to what `f` closes over, as far as `tangent_solve` is.
     """
+    leaves, spec = tree.flatten(initial_guess)
+    guess = [lift(x) for x in leaves]
+    in_tree = tree.structure(((initial_guess,), {}))
+    solved = trace(lambda g: solve(f, g), in_tree, [t.aval for t in guess], Stage("custom_root"))
+    x_tree = solved.out_tree
     if has_aux:
-        raise NotImplementedError("custom_root with has_aux; return the auxiliary output from a separate call")
-    x = tree.map_(lambda v: Tracer(still_node(lift(v).node)), solve(f, initial_guess))
-
-    def slope(v: Any) -> Any:
-        return jvp(f, (x,), (v,))[1]
-
-    value = f(x)
-    nothing = tree.map_(_zero, value)
-    step = tangent_solve(slope, _shifted(nothing, value))  # zero, with the derivative -J^-1 df
-    return tree.map_(lambda a, b: Tracer(build.add(lift(a).node, lift(b).node)), x, step)
+        if x_tree.type is not tuple or x_tree.num_children != 2:
+            raise note_user_line(ArgumentError("solve() must return a pair (x, aux) with has_aux=True"))
+        x_tree = x_tree.children()[0]
+    if x_tree != spec:
+        raise note_user_line(
+            ArgumentError(f"solve() output pytree must be that of initial_guess, {spec}, but is {x_tree}")
+        )
+    valued = trace(f, in_tree, solved.out_avals[: len(guess)], Stage("custom_root"))
+    captured, (solve_program, f_program) = close_together(
+        [(t.params, t.outs) for t in (solved, valued)], "custom_root"
+    )
+    rule = _Root(solve_program, f_program, tangent_solve, x_tree, valued.out_tree)
+    got = rule.root([*captured, *[t.node for t in guess]])
+    return tree.unflatten(solved.out_tree, [Tracer(v, w) for v, w in zip(got, solved.weak, strict=True)])
 
 
 __all__ = ["custom_linear_solve", "custom_root", "stop_gradient"]

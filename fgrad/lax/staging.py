@@ -41,7 +41,11 @@ def as_one_program(what: str) -> Callable[[F], F]:
             if is_tracing():
                 return body(*args, **kwargs)
             leaves, spec = tree.flatten((args, kwargs), is_leaf=callable)
-            moving = [i for i, x in enumerate(leaves) if is_arraylike(x) and not isinstance(x, bool | int)]
+            moving = [
+                i
+                for i, x in enumerate(leaves)
+                if is_arraylike(x) and not isinstance(x, bool | int) and not tree.is_nothing(x)
+            ]
 
             def run(*arrays: Any) -> Any:
                 full = list(leaves)

@@ -17,6 +17,7 @@ from fgrad.uop.build import const, is_const, permute, reduce_, reshape
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp, slot_param, toposort, uop
 from fgrad.uop.op import Mode, Op
+from fgrad.uop.program import TANGENT, no_forward
 
 UNDEFINED = -1  # slot of a PARAM that stands for memory with any contents
 SPLIT_FROM = 1 << 17  # elements summed into each result from which a REDUCE is cut in two
@@ -136,6 +137,8 @@ def _rebuilt(u: UOp, new: dict[UOp, UOp], part: dict[UOp, UOp]) -> UOp:
 def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
     op = u.op
     if op is Op.CALL:
+        if u.arg.kind == TANGENT:
+            raise TypeError(no_forward(u.arg.name))
         inner = prepare(u.arg.body.inline(src))
         return uop(Op.TUPLE, tuple(inner))
     if op is Op.GET and src[0].op is Op.TUPLE:

@@ -102,12 +102,12 @@ class Signature:
         at = 0
         out: list[int] = []
         for i, x in enumerate(args):
-            n = len(tree.leaves_of(x))
+            n = len(tree.flatten_arrays(x)[0])
             if i in nums:
                 out.extend(range(at, at + n))
             at += n
         for k in sorted(kwargs):
-            n = len(tree.leaves_of(kwargs[k]))
+            n = len(tree.flatten_arrays(kwargs[k])[0])
             if k in names:
                 out.extend(range(at, at + n))
             at += n
@@ -176,7 +176,7 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
             results, out_tree = lift_results(fun(*args, **kwargs), signature.name)
             return tree.unflatten(out_tree, results)
         dynamic, statics = signature.partition(args, kwargs)
-        leaves, in_tree = tree.flatten(dynamic)
+        leaves, in_tree = tree.flatten_arrays(dynamic)
         donated = signature.donated_leaves(dynamic)
         leaves = dispatcher.concrete_leaves(leaves, in_tree)
         entry = dispatcher.entry(leaves, in_tree, statics, donated)
@@ -190,7 +190,7 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
     def lower(*args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments like these (arrays, or ShapeDtypeStructs) without running."""
         dynamic, statics = signature.partition(args, kwargs)
-        leaves, in_tree = tree.flatten(dynamic)
+        leaves, in_tree = tree.flatten_arrays(dynamic)
         return Lowered(dispatcher, leaves, in_tree, statics, signature.donated_leaves(dynamic))
 
     def clear_cache() -> None:

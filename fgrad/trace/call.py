@@ -4,8 +4,13 @@ A CALL keeps a program whole because its identity matters. What its `rule` must 
 
     checkpoint   None, or `rule(node) -> bool`: which values inside are kept, not computed again
     custom_jvp   `rule.jvp(primals, tangents) -> (outs, tangents)`; tangents may be None
-    custom_vjp   `rule.fwd(primals) -> (outs, residuals)`,
-                 `rule.bwd(residuals, cts) -> cts of the primals`; cts may be None
+    custom_vjp   `rule.fwd(primals, moves) -> (outs, residuals)`, moves: which primals have tangents;
+                 `rule.bwd(residuals, cts, outs) -> cts of the primals`, cts and outs (the avals)
+                 of all outputs; cts may be None
+    linear       a function that is linear in some arguments: `rule.jvp(call, tangents) -> tangents`,
+                 `rule.transpose(call, cts, linear) -> cts of the arguments`,
+                 `rule.batch(args, batched, at) -> (outs, batched)`, where call is the node
+    custom_vmap  `rule.batch(call, args, batched, size) -> (outs, batched)`
     kernel       where it has them: `rule.grad(args, outs, cts) -> cts of the args`,
                  `rule.batch(call, args, batched, size) -> (outs, batched)`
 
@@ -18,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from fgrad.errors import DtypeError, ShapeError
 from fgrad.trace.backward import pull_masked
 from fgrad.trace.host import checked, float_tangents, one_by_one
 from fgrad.trace.interpret import (
@@ -30,7 +36,7 @@ from fgrad.trace.interpret import (
     split_rules,
     transpose,
 )
-from fgrad.trace.maybe import Maybe, deal, merge, pick, present
+from fgrad.trace.maybe import Maybe, deal, instantiate, merge, pick, present
 from fgrad.trace.residuals import linear_reads
 from fgrad.trace.singular import Singular
 from fgrad.trace.strong import Cotangent
@@ -40,10 +46,9 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.build import reduce_
 from fgrad.uop.node import UOp, open_param, substitute, toposort, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Call, Host, Program, close, closure, gets
+from fgrad.uop.program import TANGENT, Call, Host, Program, close, closure, gets, no_forward
 
 Moved = tuple[list[UOp], list[Maybe]]
-_TANGENT = "custom_vjp tangent"  # the kind of a linear CALL that can only be transposed
 
 
 def _name(call: Call) -> str:
@@ -56,6 +61,12 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
     call: Call = u.arg
     if call.kind == "checkpoint":
         return _checkpoint_jvp(u, d)
+    if call.kind == "custom_vmap":
+        return _custom_vmap_jvp(u, d)
+    if call.kind == "linear":
+        members = gets(u)
+        what = f"the jvp rule of{_name(call)}"
+        return members, checked(call.rule.jvp(u, d), members, what)
     if call.kind == "custom_jvp":
         outs, tangents = call.rule.jvp(list(u.src), d)
         members = gets(u)
@@ -64,7 +75,7 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
             checked(tangents, members, what + " (tangents)")
         )
     if call.kind == "custom_vjp":
-        outs, residuals = call.rule.fwd(list(u.src))
+        outs, residuals = call.rule.fwd(list(u.src), [t is not None for t in d])
         outs = checked(
             outs, gets(u), f"the forward rule of{_name(call) or ' a custom_vjp function'}"
         )
@@ -92,7 +103,9 @@ class _KernelRule:
     rule: Any
     args: int
 
-    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> Sequence[Maybe]:
+    def bwd(
+        self, residuals: list[UOp], cts: list[Maybe], outs: Sequence[Aval]
+    ) -> Sequence[Maybe]:
         got: Sequence[Maybe] = self.rule.grad(residuals[: self.args], residuals[self.args :], cts)
         return got
 
@@ -101,13 +114,15 @@ class _KernelRule:
 class _Tangent:
     """What the linear CALL of a custom_vjp knows.
 
-    The rule, its residuals, and which arguments move.
+    The rule, its residuals, which arguments move, and all outputs (the CALL gives the tangents of
+    the floating ones).
     """
 
     rule: Any
     residuals: int
     args: tuple[tuple[dt.DType, tuple[int, ...]], ...]
     moves: tuple[bool, ...]
+    outs: tuple[Aval, ...]
 
 
 def _opaque_tangents(
@@ -121,27 +136,27 @@ def _opaque_tangents(
     ps = [open_param(x.dtype, x.shape, "tangent") for x in (*residuals, *moving)]
     body = close(
         ps, gets(uop(Op.HOST, tuple(ps), Host(_forward_mode(name), avals, name, vectorized=True)))
-    )
+    )  # only a shape: the lowering refuses to run it
     known = tuple([(a.dtype, a.shape) for a in args])
     call = Call(
         body,
-        _TANGENT,
+        TANGENT,
         name,
-        _Tangent(rule, len(residuals), known, tuple([t is not None for t in d])),
+        _Tangent(
+            rule,
+            len(residuals),
+            known,
+            tuple([t is not None for t in d]),
+            tuple([Aval(o.dtype, o.shape) for o in outs]),
+        ),
     )
     return deal(gets(uop(Op.CALL, (*residuals, *moving), call)), floats)
 
 
 @memo
 def _forward_mode(name: str) -> Any:
-    of = f" {name!r}" if name else ""
-
     def forward(*_: Any) -> NoReturn:
-        raise TypeError(
-            f"forward-mode derivative of the custom_vjp function{of}: "
-            "it only says how cotangents go back; use reverse mode (grad, vjp, jacrev), "
-            "or define it with custom_jvp"
-        )
+        raise TypeError(no_forward(name))
 
     return forward
 
@@ -154,6 +169,56 @@ def _checkpoint_jvp(u: UOp, d: list[Maybe]) -> Moved:
     return got[:n], deal(got[n:], moving)
 
 
+def _custom_vmap_jvp(u: UOp, d: list[Maybe]) -> Moved:
+    call: Call = u.arg
+    moves = tuple([t is not None for t in d])
+    body, moving = jvp_program(call.body, moves)
+    new = replace(call, body=body, rule=_BatchOfTangents(call, moves, tuple(moving)))
+    got = gets(uop(Op.CALL, (*u.src, *present(d)), new))
+    n = len(call.body.outs)
+    return got[:n], deal(got[n:], moving)
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchOfTangents:
+    """How the forward derivative of a custom_vmap `call` is batched: by the derivative of its rule.
+
+    A tangent and its primal are batched together.
+    """
+
+    call: Call
+    moves: tuple[bool, ...]  # of the arguments
+    moving: tuple[bool, ...]  # of the outs
+
+    def batch(
+        self, call: Call, src: Sequence[UOp], flags: Sequence[bool], size: int
+    ) -> tuple[list[UOp], list[bool]]:
+        n = len(self.moves)
+        tangent_flags = deal(flags[n:], self.moves)
+        both = [f or bool(t) for f, t in zip(flags[:n], tangent_flags, strict=True)]
+        args = [
+            lead(x, size) if b and not f else x
+            for x, f, b in zip(src[:n], flags[:n], both, strict=True)
+        ]
+        tangents = [
+            lead(x, size) if b and not f else x
+            for x, f, b in zip(src[n:], flags[n:], pick(both, self.moves), strict=True)
+        ]
+        ps = [open_param(x.dtype, x.shape, "batched") for x in args]
+        outs, out_flags = self.call.rule.batch(self.call, ps, both, size)
+        captured, program = closure(ps, outs)
+        known = (False,) * len(captured)
+        body, moving = jvp_program(program, (*known, *self.moves))
+        got = body.inline([*captured, *args, *tangents])
+        found = deal(got[len(outs) :], moving)
+        wanted = [
+            (instantiate(t, o), f)
+            for t, o, f, w in zip(found, outs, out_flags, self.moving, strict=True)
+            if w
+        ]
+        return [*got[: len(outs)], *[t for t, _ in wanted]], [*out_flags, *[f for _, f in wanted]]
+
+
 # ---- split
 @split_rules(Op.CALL)
 def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
@@ -162,9 +227,9 @@ def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
     Custom functions that nobody derived are what they do.
     """
     call: Call = u.arg
-    if call.kind == _TANGENT:
+    if call.kind in (TANGENT, "linear"):
         return None
-    if call.kind in ("custom_jvp", "custom_vjp"):
+    if call.kind in ("custom_jvp", "custom_vjp", "custom_vmap"):
         outs, lin = split(call.body.inline(u.src), pick(u.src, flags))
         return outs, [o in lin for o in outs]
     if call.kind != "checkpoint":
@@ -208,8 +273,12 @@ def _split_checkpoint(
 @transpose(Op.CALL)
 def _(u: UOp, cts: list[Cotangent | None], linear: list[bool]) -> list[Cotangent | None]:
     call: Call = u.arg
-    if call.kind == _TANGENT:
+    if call.kind == TANGENT:
         return _custom_transpose(u, cts, linear)
+    if call.kind == "linear":
+        given = [None if c is None else c[0] for c in cts]
+        back = checked(call.rule.transpose(u, given, linear), u.src, f"the transpose of{_name(call)}")
+        return [None if p is None else (p, None) for p in back]
     ct = next(c[0] for c in cts if c is not None)
     ps = call.body.params
     moving = [open_param(p.dtype, p.shape, "linear") for p in pick(ps, linear)]
@@ -236,42 +305,59 @@ def _custom_transpose(
             f"the residuals of the custom_vjp function{_name(call)} depend on its tangents"
         )
     members = gets(u)
-    given = [None if c is None else c[0] for c in cts]
-    got = list(known.rule.bwd(list(u.src[: known.residuals]), given))
+    floats = [o.dtype.is_inexact for o in known.outs]
+    given = deal([None if c is None else c[0] for c in cts], floats)
+    got = list(known.rule.bwd(list(u.src[: known.residuals]), given, known.outs))
     if len(got) != len(known.args):
         raise TypeError(
             f"the backward rule of{_name(call) or ' a custom_vjp function'} must give one "
             f"cotangent for each of the {len(known.args)} arguments, gave {len(got)}"
         )
     assert len(members) == len(cts)
-    parts = checked(
-        pick(got, known.moves), u.src[known.residuals :], f"the backward rule of{_name(call)}"
-    )
+    _check_cotangents(got, known, call)
+    parts = pick(got, known.moves)
     given_back: list[Cotangent | None] = [None] * known.residuals
     return given_back + [None if p is None else (p, None) for p in parts]
+
+
+def _check_cotangents(got: Sequence[Maybe], known: _Tangent, call: Call) -> None:
+    first = len(getattr(known.rule, "captured", ()))  # these come before the user's arguments
+    for i, (g, (dtype, shape)) in enumerate(zip(got, known.args, strict=True)):
+        if g is None or (g.shape == shape and g.dtype is dtype) or not dtype.is_inexact:
+            continue
+        kind = DtypeError if g.shape == shape else ShapeError
+        raise kind(
+            f"the backward rule of{_name(call)} must return cotangents like its arguments, but as "
+            f"output[{i - first}] the bwd rule produced an output of type {Aval(g.dtype, g.shape)} "
+            f"for an argument of type {Aval(dtype, shape)}"
+        )
 
 
 # ---- batch
 @batching(Op.CALL)
 def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
     call: Call = u.arg
-    if call.kind == "kernel":
+    if call.kind in ("kernel", "custom_vmap"):
         rule = getattr(call.rule, "batch", None)
         if rule is None:
             return one_by_one(u, src, flags, at)
         outs, out_flags = rule(call, src, flags, at.size)
         return list(outs), list(out_flags)
+    if call.kind == "linear":
+        outs, out_flags = call.rule.batch(src, flags, at)
+        return list(outs), list(out_flags)
     if call.kind == "checkpoint":
         body, out = batch_program(call.body, at, tuple(flags))
         return gets(uop(Op.CALL, tuple(src), replace(call, body=body))), list(out)
-    if call.kind == _TANGENT:
+    if call.kind == TANGENT:
         known: _Tangent = call.rule
         src, flags = align(src, flags, at.size), [True] * len(src)
         arg_flags = tuple([True] * len(known.args))
         lifted = tuple([(d, (at.size, *shape)) for d, shape in known.args])
+        wide = tuple([Aval(a.dtype, (at.size, *a.shape)) for a in known.outs])
         rule = BatchedRule(known.rule, arg_flags, at, known.args)
         body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
-        new = replace(call, body=body, rule=replace(known, rule=rule, args=lifted))
+        new = replace(call, body=body, rule=replace(known, rule=rule, args=lifted, outs=wide))
         return gets(uop(Op.CALL, tuple(src), new)), list(out)
     body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
     avals = tuple([(p.dtype, p.shape) for p in call.body.params])
@@ -317,21 +403,26 @@ class BatchedRule:
         got = align(got, out, self.at.size)
         return got[: len(outs)], deal(got[len(outs) :], moving)
 
-    def fwd(self, primals: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+    def fwd(
+        self, primals: Sequence[UOp], moves: Sequence[bool]
+    ) -> tuple[list[UOp], list[UOp]]:
         ps = self._members(primals, self.flags)
-        outs, residuals = self.rule.fwd(ps)
+        outs, residuals = self.rule.fwd(ps, moves)
         got, out = self._batched(ps, [*outs, *residuals], primals, self.flags)
         got = align(got, out, self.at.size)
         return got[: len(outs)], got[len(outs) :]
 
-    def bwd(self, residuals: Sequence[UOp], cts: Sequence[Maybe]) -> list[Maybe]:
+    def bwd(
+        self, residuals: Sequence[UOp], cts: Sequence[Maybe], outs: Sequence[Aval]
+    ) -> list[Maybe]:
         """The cotangent of an argument that is not batched is the sum over all members."""
         there = [c is not None for c in cts]
         values = [*residuals, *present(cts)]
         flags = [True] * len(values)
         ps = self._members(values, flags)
         n = len(residuals)
-        parts = list(self.rule.bwd(ps[:n], deal(ps[n:], there)))
+        of_one = tuple([Aval(a.dtype, a.shape[1:]) for a in outs])
+        parts = list(self.rule.bwd(ps[:n], deal(ps[n:], there), of_one))
         got, out = self._batched(ps, present(parts), values, flags)
         it = iter(zip(got, out, strict=True))
         result: list[Maybe] = []

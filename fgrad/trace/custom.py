@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import update_wrapper, wraps
 from typing import Any
 
 import numpy as np
+import optree
 
-from fgrad.errors import ArgumentError, ShapeError
+from fgrad.errors import ArgumentError, MissingRuleError, ShapeError
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves
 from fgrad.trace.maybe import Maybe
@@ -28,34 +30,101 @@ from fgrad.uop.op import Op
 from fgrad.uop.program import Call, closure, gets
 
 
-def _positional(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments by position, defaults filled in."""
-    if not kwargs:
+class Positional:
+    """How the arguments of a custom function are made positional: its rules know them by position only.
+
+    kind   how the function is decorated, for messages
+    """
+
+    def __init__(self, fun: Callable[..., Any], kind: str) -> None:
+        self.what = f"The input arguments to the {kind}-decorated function {function_name(fun)}"
         try:
-            signature = inspect.signature(fun)
+            self.signature: inspect.Signature | None = inspect.signature(fun)
         except (TypeError, ValueError):
+            self.signature = None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults filled in."""
+        if self.signature is None:
+            if kwargs:
+                raise ArgumentError(f"{self.what} must be positional, for it has no signature; got {sorted(kwargs)}")
             return args
-        names = list(signature.parameters.values())[len(args) :]
-        return (*args, *[p.default for p in names if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty])
-    bound = inspect.signature(fun).bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
-        raise ArgumentError(
-            f"{function_name(fun)} has a custom derivative, so its keyword-only arguments {sorted(bound.kwargs)} "
-            "must become "
-            "positional"
-        )
-    return bound.args
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self.what}{self.signature} do not fit:\n{error}") from None
+        bound.apply_defaults()
+        named = [name for name in bound.kwargs if name in kwargs]
+        if named:
+            raise ArgumentError(
+                f"{self.what}{self.signature} must be positional.\nThe following keyword arguments could not be "
+                f"resolved to positions: {', '.join(named)}"
+            )
+        return bound.args
+
+    def numbers(self, argnums: Sequence[int] | int, argnames: Sequence[str] | str | None) -> tuple[int, ...]:
+        """Positions of arguments given by number or by name."""
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        names = [argnames] if isinstance(argnames, str) else list(argnames or ())
+        known = list(self.signature.parameters) if self.signature is not None else []
+        for name in names:
+            if name not in known:
+                raise ArgumentError(f"nondiff_argnames has {name!r}, which is no parameter of the function: {known}")
+            numbers.append(known.index(name))
+        return tuple(sorted(set(numbers)))
 
 
-class _Rule:
+class SymbolicZero:
+    """Stands for a tangent or cotangent that is zero, of the shape and dtype given, in rules that asked for it."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.aval.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.aval.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the zeros; float0 for those that belong to integers."""
+        return self.aval.dtype.np if self.aval.dtype.is_inexact else tree.float0
+
+    def instantiate(self) -> Any:
+        """The zeros as an array."""
+        return Tracer(build.const(0, self.aval.dtype, self.aval.shape))
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval})"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomVJPPrimal:
+    """An argument of a forward rule that was given with `symbolic_zeros=True`.
+
+    value      the argument
+    perturbed  whether a derivative with respect to it is asked for
+    """
+
+    value: Any
+    perturbed: bool
+
+
+class Rule:
     """What a CALL of a custom function knows: how to call the user's functions on nodes.
 
     `captured` are the outer nodes the body closed over: they come first among the CALL's sources.
     """
 
     def __init__(
-        self, owner: _Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]
+        self, owner: Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]
     ) -> None:
         self.owner = owner
         self.in_tree = in_tree
@@ -63,7 +132,6 @@ class _Rule:
         self.captured = list(captured)
         self.out_tree: Any = None
         self.residual_trees: dict[Any, tree.TreeDef] = {}
-        self.out_avals: dict[Any, list[Aval]] = {}
 
     def full(self, moving: Sequence[Any]) -> list[Any]:
         """The user's positional arguments, with the moving ones in their places."""
@@ -77,14 +145,14 @@ class _Rule:
         return out
 
     def rebound(self, outs: Sequence[UOp], nodes: Sequence[UOp], meaning: dict[UOp, UOp]) -> list[UOp]:
-        """`outs` with what the user's function closed over, and what `_opened_for` opened, replaced by what
+        """`outs` with what the user's function closed over, and what `opened_for` opened, replaced by what
         they are here.
         """
         mapping = {**dict(zip(self.captured, nodes, strict=False)), **meaning}
         return substitute(outs, mapping) if mapping else list(outs)
 
 
-def _opened_for(what: str, nodes: Sequence[Maybe]) -> tuple[Stage, list[Any], dict[UOp, UOp]]:
+def opened_for(what: str, nodes: Sequence[Maybe]) -> tuple[Stage, list[Any], dict[UOp, UOp]]:
     """-> (stage of a user's rule, the nodes it is given, what the PARAMs among them mean).
 
     Interpreters run on closed programs, and on PARAMs that belong to no stage. A loop inside the rule can only
@@ -110,18 +178,26 @@ def _is_constant(u: UOp) -> bool:
     return u.op is Op.CONST
 
 
-class _Custom:
-    """A function with a derivative of its own."""
+class Custom:
+    """A function with a rule of its own."""
 
     kind = ""
+    needs = "", ""  # the rule it lacks at first, and how it is given
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] | int = (),
+        nondiff_argnames: Sequence[str] | str | None = None,
+    ) -> None:
         update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        self.rules: dict[Any, _Rule] = {}
+        self.positional = Positional(fun, self.kind)
+        self.nondiff = self.positional.numbers(nondiff_argnums, nondiff_argnames)
+        self.symbolic = False
+        self.rules: dict[Any, Rule] = {}
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
         raise NotImplementedError
 
     def ready(self) -> bool:
@@ -135,12 +211,10 @@ class _Custom:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if not self.ready():
-            raise ArgumentError(
-                f"{name} has no derivative rule yet: call its {'defjvp' if self.kind == 'custom_jvp' else 'defvjp'}"
-            )
+            raise MissingRuleError(f"No {self.needs[0]} defined for {self.kind} function {name} using {self.needs[1]}.")
+        args = self.positional(args, kwargs)
         if not is_tracing():
-            return self.fun(*args, **kwargs)
-        args = _positional(self.fun, args, kwargs)
+            return self.fun(*args)
         nondiff = [i % len(args) for i in self.nondiff]
         fixed = tuple([(i, args[i]) for i in nondiff])
         moving = tuple([x for i, x in enumerate(args) if i not in nondiff])
@@ -164,7 +238,7 @@ class _Custom:
         outs = [Tracer(n, w) for n, w in zip(gets(u), traced.weak, strict=True)]
         return tree.unflatten(traced.out_tree, outs)
 
-    def _rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+    def _rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
         if captured:
             return self.make_rule(in_tree, fixed, captured)
         try:
@@ -176,15 +250,17 @@ class _Custom:
         return rule
 
 
-def _zeros(d: Maybe, like: UOp | Aval) -> Any:
+def _given(d: Maybe, like: UOp | Aval, symbolic: bool) -> Any:
     """A tangent for the user: zeros where there is none, nothing for integers."""
+    if d is None and symbolic:
+        return SymbolicZero(Aval(like.dtype, like.shape))
     if not like.dtype.is_inexact:
-        return np.zeros(like.shape, [("float0", np.void, 0)])
+        return np.zeros(like.shape, tree.float0)
     return Tracer(build.const(0, like.dtype, like.shape) if d is None else d)
 
 
 def _as_node(x: Any, like: UOp, what: str, path: str) -> Maybe:
-    if x is None or getattr(x, "dtype", None) == np.dtype([("float0", np.void, 0)]):
+    if _is_zero(x):
         return None
     t = lift(x)
     if not like.dtype.is_inexact:
@@ -194,22 +270,26 @@ def _as_node(x: Any, like: UOp, what: str, path: str) -> Maybe:
     return build.cast(t.node, like.dtype)
 
 
-class _JvpRule(_Rule):
+class _JvpRule(Rule):
     def jvp(self, primals: list[UOp], tangents: list[Maybe]) -> tuple[list[UOp], list[Maybe]]:
         owner = self.owner
         assert isinstance(owner, custom_jvp) and owner.rule is not None
         name = function_name(owner.fun)
         what = f"the jvp rule of {name}"
         n = len(self.captured)
-        stage, both, meaning = _opened_for(what, [*primals, *tangents])
+        stage, both, meaning = opened_for(what, [*primals, *tangents])
         inner, moves = both[: len(primals)], both[len(primals) :]
         with opened(stage):
             args = self.tracers(inner)
-            given = tree.unflatten(self.in_tree, [_zeros(d, p) for d, p in zip(moves[n:], primals[n:], strict=True)])
+            leaves = [_given(d, p, owner.symbolic) for d, p in zip(moves[n:], primals[n:], strict=True)]
+            given = tree.unflatten(self.in_tree, leaves)
             fixed = [x for _, x in self.fixed]
             result = owner.rule(*fixed, args, given)
             if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise TypeError(f"{what} must return a pair (output, tangent of the output), got {result!r}")
+                raise TypeError(
+                    f"Custom JVP rule {function_name(owner.rule)} for function {name} must produce a pair (list or "
+                    f"tuple of length two) representing primal and tangent outputs, but got {result!r}"
+                )
             outs, out_tree = lift_results(result[0], what)
             if out_tree != self.out_tree:
                 raise TypeError(
@@ -228,10 +308,11 @@ class _JvpRule(_Rule):
         return fixed_up[: len(outs)], [None if d is None else next(it) for d in douts]
 
 
-class custom_jvp(_Custom):
+class custom_jvp(Custom):
     """A function whose forward derivative you give (reverse mode is its transpose).
 
     nondiff_argnums   arguments that are not differentiated; they come first in the rule
+    nondiff_argnames  the same by name
 
     >>> @custom_jvp
     ... def f(x):
@@ -245,22 +326,31 @@ class custom_jvp(_Custom):
     """
 
     kind = "custom_jvp"
+    needs = "JVP", "defjvp"
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] | int = (),
+        nondiff_argnames: Sequence[str] | str | None = None,
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.rule: Callable[..., Any] | None = None
 
     def ready(self) -> bool:
         return self.rule is not None
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
         return _JvpRule(self, in_tree, fixed, captured)
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
-        """Give the rule: `jvp(*nondiff, primals, tangents) -> (output, tangent of the output)`; returns it."""
-        if symbolic_zeros:
-            raise NotImplementedError("symbolic_zeros is not supported; tangents that are zero arrive as zeros")
-        self.rule = jvp
+        """Give the rule: `jvp(*nondiff, primals, tangents) -> (output, tangent of the output)`; returns it.
+
+        symbolic_zeros   tangents that are zero arrive as `custom_derivatives.SymbolicZero`, not as arrays of zeros;
+                         the rule may return such ones
+        """
+        self.rule, self.symbolic = jvp, symbolic_zeros
+        self.rules.clear()  # equal programs must not be taken for those of an older rule
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
@@ -279,15 +369,19 @@ class custom_jvp(_Custom):
         self.defjvp(rule)
 
 
-class _VjpRule(_Rule):
-    def fwd(self, primals: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+class _VjpRule(Rule):
+    def fwd(self, primals: list[UOp], moves: Sequence[bool]) -> tuple[list[UOp], list[UOp]]:
         owner = self.owner
         assert isinstance(owner, custom_vjp) and owner.forward is not None
         name = function_name(owner.fun)
         what = f"the forward rule of {name}"
-        stage, inner, meaning = _opened_for(what, primals)
+        stage, inner, meaning = opened_for(what, primals)
         with opened(stage):
-            result = owner.forward(*self.full(self.tracers(inner)))
+            args: Sequence[Any] = self.tracers(inner)
+            if owner.symbolic:
+                flags = tree.unflatten(self.in_tree, moves[len(self.captured) :])
+                args = tree.map_(CustomVJPPrimal, args, flags)
+            result = owner.forward(*self.full(args))
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise TypeError(f"{what} must return a pair (output, residuals), got {result!r}")
             outs, out_tree = lift_results(result[0], what)
@@ -298,22 +392,21 @@ class _VjpRule(_Rule):
             residuals, res_tree = lift_results(result[1], what)
         nodes = [r.node for r in residuals]
         self.residual_trees[_avals(nodes)] = res_tree
-        self.out_avals[_avals(nodes)] = [o.aval for o in outs]
         fixed_up = self.rebound([*[o.node for o in outs], *nodes], primals, meaning)
         return fixed_up[: len(outs)], fixed_up[len(outs) :]
 
-    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
+    def bwd(self, residuals: list[UOp], cts: list[Maybe], avals: Sequence[Aval]) -> list[Maybe]:
         owner = self.owner
         assert isinstance(owner, custom_vjp) and owner.backward is not None
         name = function_name(owner.fun)
         what = f"the backward rule of {name}"
         res_tree = self.residual_trees[_avals(residuals)]
-        stage, inner, meaning = _opened_for(what, [*residuals, *cts])
+        stage, inner, meaning = opened_for(what, [*residuals, *cts])
         there, given = inner[: len(residuals)], inner[len(residuals) :]
         with opened(stage):
             res = tree.unflatten(res_tree, [Tracer(r) for r in there])
             ct = tree.unflatten(
-                self.out_tree, [_zeros(c, o) for c, o in zip(given, self.out_avals[_avals(residuals)], strict=True)]
+                self.out_tree, [_given(c, o, owner.symbolic) for c, o in zip(given, avals, strict=True)]
             )
             got = owner.backward(*[x for _, x in self.fixed], res, ct)
             if not isinstance(got, tuple | list):
@@ -326,16 +419,7 @@ class _VjpRule(_Rule):
                 )
             out: list[Maybe] = [None] * len(self.captured)
             for i, (g, arg) in enumerate(zip(got, moving, strict=True)):
-                spec = tree.structure(arg)
-                if g is None:
-                    out.extend([None] * spec.num_leaves)
-                    continue
-                leaves, g_spec = tree.flatten(g, is_leaf=lambda x: x is None)
-                if len(leaves) != spec.num_leaves:
-                    raise TypeError(
-                        f"{what} must return cotangent {i} with the structure of its argument, {spec}, got {g_spec}"
-                    )
-                out.extend([None if _is_nothing(x) else lift(x).node for x in leaves])
+                out.extend([None if _is_zero(x) else lift(x).node for x in _cotangent_leaves(g, arg, i, what)])
         it = iter(substitute([x for x in out if x is not None], meaning))
         return [None if x is None else next(it) for x in out]
 
@@ -344,14 +428,35 @@ def _avals(nodes: Sequence[UOp]) -> Any:
     return tuple([(n.dtype, n.shape) for n in nodes])
 
 
-def _is_nothing(x: Any) -> bool:
-    return x is None or getattr(x, "dtype", None) == np.dtype([("float0", np.void, 0)])
+def _is_zero(x: Any) -> bool:
+    return x is None or isinstance(x, SymbolicZero) or getattr(x, "dtype", None) == tree.float0
 
 
-class custom_vjp(_Custom):
+def _cotangent_leaves(cotangent: Any, argument: Any, i: int, what: str) -> list[Any]:
+    """The leaves of a cotangent beside those of its argument; a None stands for all below it."""
+    out: list[Any] = []
+
+    def add(x: Any, subtree: Any) -> None:
+        spec = tree.structure(subtree)
+        if x is not None and not spec.is_leaf():
+            raise ValueError(f"{x!r} stands for {spec}")
+        out.extend([x] * spec.num_leaves)
+
+    try:
+        optree.tree_map_(add, cotangent, argument, is_leaf=lambda x: x is None, namespace=tree.NAMESPACE)
+    except (ValueError, TypeError) as e:
+        raise TypeError(
+            f"{what} must return cotangent {i} with the structure of its argument, {tree.structure(argument)}, got "
+            f"{tree.structure(cotangent)}: {e}"
+        ) from None
+    return out
+
+
+class custom_vjp(Custom):
     """A function whose reverse derivative you give.
 
     nondiff_argnums   arguments that are not differentiated; they come first in the backward rule
+    nondiff_argnames  the same by name
 
     >>> @custom_vjp
     ... def clip_gradient(x, limit):
@@ -364,28 +469,39 @@ class custom_vjp(_Custom):
     """
 
     kind = "custom_vjp"
+    needs = "VJP", "defvjp"
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] | int = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] | int = (),
+        nondiff_argnames: Sequence[str] | str | None = None,
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.forward: Callable[..., Any] | None = None
         self.backward: Callable[..., Any] | None = None
 
     def ready(self) -> bool:
         return self.forward is not None
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> _Rule:
+    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
         return _VjpRule(self, in_tree, fixed, captured)
 
     def defvjp(
-        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, **unsupported: Any
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
         """Give the rules: `fwd(*args) -> (output, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
+
+        symbolic_zeros   `fwd` is given a `custom_derivatives.CustomVJPPrimal` in place of each array, and cotangents
+                         that are zero arrive in `bwd` as `custom_derivatives.SymbolicZero`
+        optimize_remat   nothing to ask for: what a forward rule computes for residuals that nobody reads is never run
         """
-        if symbolic_zeros or any(unsupported.values()):
-            raise NotImplementedError(
-                "symbolic_zeros and optimize_remat are not supported; zero cotangents arrive as zeros"
-            )
-        self.forward, self.backward = fwd, bwd
+        self.forward, self.backward, self.symbolic = fwd, bwd, symbolic_zeros
+        self.rules.clear()
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -70,7 +70,7 @@ def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
 
     Raises TypeError naming the path of a leaf that is no array.
     """
-    leaves, spec = tree.flatten(out)
+    leaves, spec = tree.flatten_arrays(out)
     for i, leaf in enumerate(leaves):
         if not is_arraylike(leaf):
             raise TypeError(

@@ -7,10 +7,12 @@ that are not differentiated are passed through untouched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import numpy as np
+import optree
 
 from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, ShapeError
 from fgrad.trace import tree
@@ -20,11 +22,11 @@ from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer, aval_of, lift
+from fgrad.trace.tree import float0
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
-
-float0 = np.dtype([("float0", np.void, 0)])
-"""The dtype of the tangents of integers and bools: it holds nothing (as in JAX)."""
+from fgrad.uop.node import UOp
+from fgrad.uop.program import Program
 
 ArgNums = int | Sequence[int]
 
@@ -79,12 +81,18 @@ def _differentiable(
         if holomorphic:
             if not dtype.is_complex:
                 raise DtypeError(f"{what} with holomorphic=True needs complex inputs, but {path} is {t.aval}")
+        elif dtype.is_complex and what == "jacfwd":
+            raise DtypeError(
+                f"jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype} "
+                f"({path}); use holomorphic=True for the derivative of a holomorphic function, or jvp"
+            )
         elif dtype.is_complex and what != "jacrev":
             continue
         elif not dtype.is_inexact and not allow_int:
             raise DtypeError(
-                f"{what} needs real- or complex-valued inputs (a floating dtype), but {path} is {t.aval}; convert it "
-                "with .astype(float32), or leave it out of argnums, or pass allow_int=True"
+                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but "
+                f"got {dtype} ({path}); convert it with .astype(float32), or leave it out of argnums, or pass "
+                "allow_int=True"
             )
 
 
@@ -206,7 +214,7 @@ def grad(
     return gradient
 
 
-def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what: str) -> list[Tracer | None]:
+def _tangents(primals: Sequence[Aval], spec: tree.TreeDef, tangents: Any, what: str) -> list[Tracer | None]:
     """Tangent leaves beside primal leaves; None for integers."""
     leaves, tangent_spec = tree.flatten(tangents)
     if tangent_spec != spec:
@@ -215,11 +223,11 @@ def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what
         )
     out: list[Tracer | None] = []
     for i, (p, x) in enumerate(zip(primals, leaves, strict=True)):
-        if not p.node.dtype.is_inexact:
+        if not p.dtype.is_inexact:
             if getattr(x, "dtype", None) != float0:
                 raise DtypeError(
                     f"{what}: the tangent of an integer or bool input ({tree.path_of(spec, i, 'primals')}, "
-                    f"{p.aval}) has "
+                    f"{p}) has "
                     f"dtype float0, got {getattr(x, 'dtype', type(x).__name__)}; use numpy.zeros(shape, "
                     "fgrad.dtypes.float0)"
                 )
@@ -231,14 +239,14 @@ def _tangents(primals: Sequence[Tracer], spec: tree.TreeDef, tangents: Any, what
                 f"{what} needs tangents shaped as their primals, but {tree.path_of(spec, i, 'tangents')} has shape "
                 f"{t.shape} and the primal {p.shape}"
             )
-        if t.node.dtype is not p.node.dtype:
-            if not t.weak:
+        if t.node.dtype is not p.dtype:
+            if not t.weak or t.node.dtype.is_complex:
                 raise DtypeError(
                     f"{what} needs tangents of their primals' dtype, but {tree.path_of(spec, i, 'tangents')} is "
                     f"{t.aval} "
-                    f"and the primal {p.aval}"
+                    f"and the primal {p}"
                 )
-            t = Tracer(build.cast(t.node, p.node.dtype), p.weak)
+            t = Tracer(build.cast(t.node, p.dtype), p.weak)
         out.append(t)
     return out
 
@@ -259,7 +267,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         raise TypeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
     target, sizes = _split_aux(fun, "jvp") if has_aux else (fun, [])
     closed, operands, spec = _close(target, tuple(primals), "jvp")
-    moving = _tangents(operands, spec, tuple(tangents), "jvp")
+    moving = _tangents([t.aval for t in operands], spec, tuple(tangents), "jvp")
     wrt = tuple([closed.captured + i for i, t in enumerate(moving) if t is not None])
     keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
     program = jvp_program(closed.program, wrt, keep)
@@ -276,45 +284,154 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     return out, tree.unflatten(closed.out_tree, douts)
 
 
-class Linearized:
-    """The linear function of `linearize` or `vjp`: holds the residuals, may be called any number of times."""
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """What a linear function knows beside its residuals, as part of its structure.
 
-    def __init__(self, call: Callable[..., Any], name: str) -> None:
-        self._call = call
-        self.__name__ = name
+    program   (*residuals, *tangents) -> tangents of the floating outs
+    sources   for each residual the argument leaf that it is, or None
+    """
+
+    name: str
+    program: Program
+    in_avals: tuple[Aval, ...]
+    in_tree: tree.TreeDef
+    out_avals: tuple[Aval, ...]
+    out_tree: tree.TreeDef
+    sources: tuple[int | None, ...]
+    is_transposed: bool
+
+    def forward(self, residuals: list[UOp], tangents: tuple[Any, ...]) -> Any:
+        """Tangents of the outputs."""
+        given = _tangents(self.in_avals, self.in_tree, tangents, "the linear function")
+        nodes = [*residuals, *[t.node for t in given if t is not None]]
+        moved = iter(apply(self.program, nodes, [a.weak for a in self.out_avals if a.dtype.is_inexact]))
+        out = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in self.out_avals]
+        return tree.unflatten(self.out_tree, out)
+
+    def backward(self, residuals: list[UOp], cotangents: tuple[Any, ...]) -> Any:
+        """Cotangents of the arguments."""
+        if len(cotangents) != 1:
+            raise TypeError(
+                f"the vjp function of {self.name} was called with {len(cotangents)} arguments, but takes one: the "
+                f"cotangent, which has the structure of the output of {self.name}"
+            )
+        leaves, ct_spec = tree.flatten(cotangents[0])
+        if ct_spec != self.out_tree:
+            raise TypeError(
+                f"the cotangent must have the structure of {self.name}'s output, {self.out_tree}, got {ct_spec}"
+            )
+        loose = tree.unflatten(self.out_tree, _loose_integers(leaves, self.out_avals))
+        cts = _tangents(self.out_avals, self.out_tree, loose, "vjp")
+        back = transpose_from(self.program, len(residuals))
+        nodes = [*residuals, *[t.node for t in cts if t is not None]]
+        moved = iter(apply(back, nodes, [a.weak for a in self.in_avals if a.dtype.is_inexact]))
+        grads = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in self.in_avals]
+        return tree.unflatten(self.in_tree, grads)
+
+
+class Linearized:
+    """The linear function of `linearize` or `vjp`: holds the residuals, may be called any number of times.
+
+    It is a pytree whose leaves are the residuals, so jitted functions may take and return it.
+
+    args_res           a list with one entry for each argument: the argument where its leaves are residuals, None in
+                       place of the others. An entry may be taken out (set to None) while the function is not needed
+                       and put back before it is called.
+    opaque_residuals   all other residuals
+    """
+
+    def __init__(self, linear: _Linear, args_res: list[Any], opaque_residuals: list[Any]) -> None:
+        self.args_res = args_res
+        self.opaque_residuals = opaque_residuals
+        self._linear = linear
+        self.__name__ = f"{'vjp' if linear.is_transposed else 'linearized'}_{linear.name}"
 
     def __call__(self, *args: Any) -> Any:
         try:
-            return self._call(*args)
+            linear = self._linear
+            residuals = self._residuals()
+            return linear.backward(residuals, args) if linear.is_transposed else linear.forward(residuals, args)
         except Exception as error:
             trim(error)
             raise
 
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>"
 
-@trimmed
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """-> (fun(*primals), f_jvp[, aux]): `f_jvp(*tangents)` is the derivative there, without running `fun` again."""
-    target, sizes = _split_aux(fun, "linearize") if has_aux else (fun, [])
-    closed, operands, spec = _close(target, primals, "linearize")
+    def _residuals(self) -> list[UOp]:
+        linear = self._linear
+        opaque = iter(self.opaque_residuals)
+        if all(source is None for source in linear.sources):
+            return [lift(r).node for r in opaque]
+        given: list[Any] = []
+        for spec, arg in zip(linear.in_tree.children(), self.args_res, strict=True):
+            given += [None] * spec.num_leaves if arg is None else spec.flatten_up_to(arg)
+        out = []
+        for source, like in zip(linear.sources, linear.program.params, strict=False):
+            if source is None:
+                out.append(lift(next(opaque)).node)
+                continue
+            path = tree.path_of(linear.in_tree, source, "args_res")
+            if given[source] is None:
+                raise ArgumentError(f"{self.__name__} needs {path}, which was taken out; put it back before the call")
+            node = lift(given[source]).node
+            if node.shape != like.shape:
+                raise ShapeError(f"{path} of {self.__name__} must have shape {like.shape}, got {node.shape}")
+            out.append(build.cast(node, like.dtype))
+        return out
+
+
+tree.register(
+    Linearized,
+    lambda f: ((f.args_res, f.opaque_residuals), f._linear, ("args_res", "opaque_residuals")),
+    lambda linear, parts: Linearized(linear, *parts),
+    path_entry_type=optree.GetAttrEntry,
+)
+
+
+def _linearized(
+    fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
+) -> tuple[Any, Linearized, Any]:
+    """-> (out, linear function, aux)."""
+    target, sizes = _split_aux(fun, what) if has_aux else (fun, [])
+    closed, operands, spec = _close(target, primals, what)
     moving = [i for i, t in enumerate(operands) if t.node.dtype.is_inexact]
     wrt = tuple([closed.captured + i for i in moving])
     keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
     forward, linear = linearize_program(closed.program, wrt, keep)
     results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
     n = len(closed.out_avals)
-    residuals = results[n + closed.hidden :]
-    out_avals = closed.out_avals[:keep]
-    out_tree = sizes[-1] if has_aux else closed.out_tree
-
-    def f_jvp(*tangents: Any) -> Any:
-        given = _tangents(operands, spec, tuple(tangents), "the linear function")
-        nodes = [*[lift(r).node for r in residuals], *[t.node for t in given if t is not None]]
-        moved = iter(apply(linear, nodes, [a.weak for a in out_avals if a.dtype.is_inexact]))
-        return tree.unflatten(out_tree, [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in out_avals])
-
+    first = n + closed.hidden
+    argument = {p: i for i, p in enumerate(forward.params[closed.captured :][: len(operands)])}
+    sources = tuple([argument.get(o) for o in forward.outs[first:]])
+    residuals = results[first:]
+    mine = {s: r for s, r in zip(sources, residuals, strict=True) if s is not None}
+    args_res = list(tree.unflatten(spec, [mine.get(i) for i in range(len(operands))]))
+    known = _Linear(
+        function_name(fun),
+        linear,
+        tuple([t.aval for t in operands]),
+        spec,
+        tuple(closed.out_avals[:keep]),
+        sizes[-1] if has_aux else closed.out_tree,
+        sources,
+        is_transposed=what == "vjp",
+    )
+    opaque = [r for s, r in zip(sources, residuals, strict=True) if s is None]
     out = tree.unflatten(closed.out_tree, results[:n])
-    linear_function = Linearized(f_jvp, f"linearized_{function_name(fun)}")
-    return (out[0], linear_function, out[1]) if has_aux else (out, linear_function)
+    function = Linearized(known, args_res, opaque)
+    return (out[0], function, out[1]) if has_aux else (out, function, None)
+
+
+@trimmed
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """-> (fun(*primals), f_jvp[, aux]): `f_jvp(*tangents)` is the derivative there, without running `fun` again.
+
+    `f_jvp` is a pytree of its residuals, so jitted functions may take and return it.
+    """
+    out, f_jvp, aux = _linearized(fun, primals, has_aux, "linearize")
+    return (out, f_jvp, aux) if has_aux else (out, f_jvp)
 
 
 @trimmed
@@ -322,7 +439,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     """-> (fun(*primals), f_vjp[, aux]): `f_vjp(cotangent)` is the tuple of cotangents of the primals.
 
     The cotangent has the structure, shapes and dtypes of `fun`'s output. `fun` is run once; its residuals are kept
-    by `f_vjp`.
+    by `f_vjp`, which is a pytree of them: jitted functions may take and return it.
 
     >>> y, back = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> back(1.0)
@@ -330,39 +447,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     """
     if reduce_axes:
         raise NotImplementedError("reduce_axes is not supported; apply lax.psum to the cotangents instead")
-    target, sizes = _split_aux(fun, "vjp") if has_aux else (fun, [])
-    closed, operands, spec = _close(target, primals, "vjp")
-    moving = [i for i, t in enumerate(operands) if t.node.dtype.is_inexact]
-    wrt = tuple([closed.captured + i for i in moving])
-    keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
-    forward, linear = linearize_program(closed.program, wrt, keep)
-    n = len(closed.out_avals)
-    results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
-    residuals = results[n + closed.hidden :]
-    out_avals = closed.out_avals[:keep]
-    out_tree = sizes[-1] if has_aux else closed.out_tree
-
-    def f_vjp(*cotangent: Any) -> Any:
-        if len(cotangent) != 1:
-            raise TypeError(
-                f"the function returned by vjp takes one cotangent, the shape of the output; got {len(cotangent)}"
-            )
-        leaves, ct_spec = tree.flatten(cotangent[0])
-        if ct_spec != out_tree:
-            raise TypeError(
-                f"the cotangent must have the structure of {function_name(fun)}'s output, {out_tree}, got {ct_spec}"
-            )
-        cts = _tangents([Tracer(build.const(0, a.dtype, a.shape), a.weak) for a in out_avals], out_tree,
-                        tree.unflatten(out_tree, _loose_integers(leaves, out_avals)), "vjp")  # fmt: skip
-        back = transpose_from(linear, len(residuals))
-        nodes = [*[lift(r).node for r in residuals], *[t.node for t in cts if t is not None]]
-        moved = iter(apply(back, nodes, [operands[i].weak for i in moving]))
-        grads = [next(moved) if t.node.dtype.is_inexact else _zero_tangent(t.aval) for t in operands]
-        return tree.unflatten(spec, grads)
-
-    out = tree.unflatten(closed.out_tree, results[:n])
-    back_function = Linearized(f_vjp, f"vjp_{function_name(fun)}")
-    return (out[0], back_function, out[1]) if has_aux else (out, back_function)
+    out, f_vjp, aux = _linearized(fun, primals, has_aux, "vjp")
+    return (out, f_vjp, aux) if has_aux else (out, f_vjp)
 
 
 def _loose_integers(leaves: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
@@ -379,6 +465,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """
     leaves, spec = tree.flatten(tuple(primals))
     avals = [aval_of(x) for x in leaves]
+    for i, a in enumerate(avals):
+        if not a.dtype.is_inexact:
+            raise DtypeError(
+                "linear_transpose only supports float and complex inputs, but "
+                f"{tree.path_of(spec, i, 'primals')} is {a}"
+            )
     in_tree = tree.structure((tuple(primals), {}))
     from_avals = [Tracer(build.const(0, a.dtype, a.shape), a.weak) for a in avals]
     closed = close_over(fun, from_avals, in_tree, Stage(f"linear_transpose({function_name(fun)})"))
@@ -386,11 +478,15 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     def transposed(cotangent: Any) -> Any:
         cts, ct_spec = tree.flatten(cotangent)
         if ct_spec != closed.out_tree:
-            raise TypeError(f"the cotangent must have the structure {closed.out_tree}, got {ct_spec}")
+            raise TypeError(
+                f"linear_transpose: the cotangent tree does not match the output of {function_name(fun)}, "
+                f"{closed.out_tree}, got {ct_spec}"
+            )
         given = [operand(x) for x in cts]
         for t, a in zip(given, closed.out_avals, strict=True):
-            if t.shape != a.shape or (t.node.dtype is not a.dtype and not t.weak):
-                raise TypeError(f"linear_transpose needs a cotangent like the output, {a}, got {t.aval}")
+            loose = t.weak and t.node.dtype.is_complex == a.dtype.is_complex
+            if t.shape != a.shape or (t.node.dtype is not a.dtype and not loose):
+                raise TypeError(f"linear_transpose: the cotangent type does not match the output, {a}, got {t.aval}")
         back = transpose_from(closed.program, closed.captured)
         nodes = [*closed.nodes[: closed.captured],
                  *[build.cast(t.node, a.dtype) for t, a in zip(given, closed.out_avals, strict=True)]]  # fmt: skip

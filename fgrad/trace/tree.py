@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import optree
 
 NAMESPACE = "fgrad"
 TreeDef = optree.PyTreeSpec
 Leaf = Any
+
+float0 = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and bools: it holds nothing (as in JAX)."""
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Leaf], TreeDef]:
@@ -29,6 +33,36 @@ def leaves_of(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[L
 
 def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDef:
     return optree.tree_structure(tree, is_leaf, namespace=NAMESPACE)
+
+
+class _Nothing:
+    """Stands for a float0 array in a structure: a container without leaves. Unflattening gives the array back."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def register(cls: Any, flatten: Any, unflatten: Any, **options: Any) -> None:
+    """Make `cls` a container."""
+    optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE, **options)
+
+
+register(_Nothing, lambda x: ((), x.shape), lambda shape, _: np.zeros(shape, float0))
+
+
+def is_nothing(x: Any) -> bool:
+    """Whether `x` is a float0 array."""
+    return type(x) is np.ndarray and x.dtype.kind == "V" and x.dtype == float0
+
+
+def flatten_arrays(tree: Any) -> tuple[list[Leaf], TreeDef]:
+    """As `flatten`, with float0 arrays as part of the structure: no program has values of theirs."""
+    leaves, spec = flatten(tree)
+    if any(is_nothing(x) for x in leaves):
+        return flatten(map_(lambda x: _Nothing(x.shape) if is_nothing(x) else x, tree))
+    return leaves, spec
 
 
 def flat_arguments(n: int) -> TreeDef:
@@ -62,5 +96,8 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf: Callable[[Any],
     try:
         optree.tree_map_(add, prefix, tree, is_leaf=leaf, namespace=NAMESPACE)
     except (ValueError, TypeError) as e:
-        raise ValueError(f"{what} {prefix!r} is no prefix of the tree it is for: {e}") from None
+        raise ValueError(
+            f"{what} specification must be a tree prefix of the corresponding value; got {prefix!r}. Mismatch details: "
+            f"{e}"
+        ) from None
     return out

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import Any
 
-from fgrad.errors import VmapAxisError
+import numpy as np
+
+from fgrad.errors import ArgumentError, VmapAxisError
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, check_leaves, close_over, operand
 from fgrad.trace.batch import batch
 from fgrad.trace.frames import trimmed
 from fgrad.trace.stage import Stage
-from fgrad.trace.staging import function_name
+from fgrad.trace.staging import argument_names, function_name
 from fgrad.trace.tracer import is_arraylike
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
@@ -51,9 +53,11 @@ def batched_program(
         for j, (o, is_batched, axis) in enumerate(zip(inner.inline(nodes), batched, out_axes, strict=True)):
             if axis is None:
                 if is_batched and j not in hidden:
+                    called = "" if axis_name is None else f" (axis_name={axis_name})"
                     raise VmapAxisError(
-                        f"output {j} of the mapped function depends on the mapped axis, but its out_axes is None; "
-                        "give it an axis, or reduce over the batch with a collective (axis_name=)"
+                        f"vmap has mapped output {j}{called} but out_axes is None: the output depends on the mapped "
+                        "axis; give it an axis at vmap out_axes, or reduce over the batch with a collective "
+                        "(axis_name=)"
                     )
                 outs.append(o)
             elif is_batched:
@@ -64,27 +68,71 @@ def batched_program(
     return step("trace/vmap", lambda _: simplify_program(closed), program)
 
 
-def _axis(axis: Any, ndim: int, what: str, path: str) -> Axis:
+def _out_axis(axis: Any, aval: Aval, path: str) -> Axis:
     if axis is None:
         return None
-    if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise VmapAxisError(f"vmap {what} of {path} is {axis!r}, but it has {ndim} axes")
-    return axis % ndim
+    if not isinstance(axis, int) or not -aval.ndim - 1 <= axis <= aval.ndim:
+        raise VmapAxisError(f"vmap out_axes of {path} is {axis!r}, but the output has {aval.ndim + 1} axes")
+    return axis % (aval.ndim + 1)
 
 
-def _batch_size(avals: Sequence[Aval], axes: Sequence[Axis], spec: tree.TreeDef, axis_size: int | None) -> int:
-    sizes = {}
-    for i, (aval, axis) in enumerate(zip(avals, axes, strict=True)):
+def _in_axes(axes: Sequence[Axis], avals: Sequence[Aval], names: Callable[[], list[str]]) -> list[Axis]:
+    out: list[Axis] = []
+    for i, (axis, aval) in enumerate(zip(axes, avals, strict=True)):
+        if axis is not None and not -aval.ndim <= axis < aval.ndim:
+            least = axis + 1 if axis >= 0 else -axis
+            raise VmapAxisError(
+                f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at "
+                f"least {least}, but is only {aval.ndim} (its shape is {aval.shape}): {names()[i]}"
+            )
+        out.append(None if axis is None else axis % aval.ndim)
+    return out
+
+
+def _batch_size(
+    avals: Sequence[Aval], axes: Sequence[Axis], names: Callable[[], list[str]], axis_size: int | None
+) -> int:
+    sizes = {aval.shape[axis] for aval, axis in zip(avals, axes, strict=True) if axis is not None}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if not sizes:
+        raise VmapAxisError("vmap must have at least one non-None value in in_axes (a mapped argument), or axis_size")
+    if len(sizes) > 1:
+        raise VmapAxisError(
+            "vmap got inconsistent sizes for array axes to be mapped:\n" + _sizes(avals, axes, names(), axis_size)
+        )
+    return sizes.pop()
+
+
+def _sizes(avals: Sequence[Aval], axes: Sequence[Axis], names: Sequence[str], axis_size: int | None) -> str:
+    """Which axes have which size, the commonest first."""
+    by_size: dict[int, list[str]] = {}
+    for aval, axis, name in zip(avals, axes, names, strict=True):
         if axis is not None:
-            sizes[tree.path_of(spec, i, "args")] = aval.shape[axis]
-    found = set(sizes.values()) | ({axis_size} if axis_size is not None else set())
-    if not found:
-        raise VmapAxisError("vmap needs at least one mapped argument (an in_axes that is not None), or axis_size")
-    if len(found) > 1:
-        listed = ", ".join(f"{path} has {n}" for path, n in sizes.items())
-        stated = f"; axis_size is {axis_size}" if axis_size is not None else ""
-        raise VmapAxisError(f"vmap got inconsistent sizes for the mapped axes: {listed}{stated}")
-    return found.pop()
+            what = f"axis {axis} of {name} of type {Aval(aval.dtype, aval.shape)}"
+            by_size.setdefault(aval.shape[axis], []).append(what)
+    if axis_size is not None:
+        by_size.setdefault(axis_size, []).append("the argument axis_size")
+    lines = []
+    for size, which in sorted(by_size.items(), key=lambda item: -len(item[1])):
+        if len(which) == 1:
+            lines.append(f"  * one axis had size {size}: {which[0]}")
+        else:
+            many = "some" if lines else "most"
+            lines.append(f"  * {many} axes ({len(which)} of them) had size {size}, e.g. {which[0]}")
+    return ";\n".join(lines)
+
+
+def _names(fun: Callable[..., Any], in_tree: tree.TreeDef, positional: int) -> list[str]:
+    """What to call each leaf of (args, kwargs): `argument x[0]`, `kwargs['y']`."""
+    names = argument_names(fun, in_tree)
+    named = [a.codify("") for a in in_tree.accessors()[positional:]]  # [1]['y'][0]
+    return [f"argument {n}" for n in names[:positional]] + [f"kwargs{n.removeprefix('[1]')}" for n in named]
+
+
+def _one_nothing(x: Any, axis: Axis) -> Any:
+    """A float0 array without its mapped axis."""
+    return x if axis is None else np.zeros(np.delete(x.shape, axis), tree.float0)
 
 
 def vmap(
@@ -111,6 +159,17 @@ def vmap(
         raise NotImplementedError("spmd_axis_name is not supported; fgrad runs in one process")
     if isinstance(in_axes, list):  # as in JAX, a list means the same as a tuple at the top
         in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, int | tuple)):
+        raise ArgumentError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
+            f"to the function, but got {in_axes!r}"
+        )
+    for axis in tree.leaves_of((in_axes, out_axes)):
+        if not isinstance(axis, int):
+            raise ArgumentError(
+                "vmap in_axes and out_axes must be an int, None, or trees of these, but an entry is "
+                f"{axis!r} of type {type(axis).__name__}"
+            )
     name = function_name(fun)
 
     @trimmed
@@ -118,26 +177,28 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise VmapAxisError(
-                f"vmap in_axes has {len(in_axes)} entries, but {name} was called with {len(args)} positional arguments"
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)} for {name}"
             )
         leaves, in_tree = tree.flatten((args, kwargs))
-        spec = tree.structure(args)
+        positional = len(tree.leaves_of(args))
         given = tree.broadcast_prefix(in_axes, args, "vmap in_axes") if args else []
         given += [0] * (len(leaves) - len(given))
         mapped_at = [i for i, a in enumerate(given) if a is not None]
         check_leaves([leaves[i] for i in mapped_at], tree.structure([0] * len(mapped_at)), f"vmap({name})", "mapped")
-        opaque = {i for i, x in enumerate(leaves) if given[i] is None and not is_arraylike(x)}
+        opaque = {
+            i: _one_nothing(x, given[i]) if tree.is_nothing(x) else x
+            for i, x in enumerate(leaves)
+            if tree.is_nothing(x) or (given[i] is None and not is_arraylike(x))
+        }
         operands = [operand(x) for i, x in enumerate(leaves) if i not in opaque]
-        axes: list[Axis] = []
-        seen = 0
-        for i in range(len(leaves)):
-            if i in opaque:
-                continue
-            path = tree.path_of(spec, i, "args") if i < spec.num_leaves else "a keyword argument"
-            axes.append(_axis(given[i], operands[seen].ndim, "in_axes", path))
-            seen += 1
         avals = [t.aval for t in operands]
-        size = _batch_size(avals, axes, tree.structure([0] * len(avals)), axis_size)
+
+        def names() -> list[str]:
+            return [n for i, n in enumerate(_names(fun, in_tree, positional)) if i not in opaque]
+
+        axes = _in_axes([a for i, a in enumerate(given) if i not in opaque], avals, names)
+        size = _batch_size(avals, axes, names, axis_size)
         inner = [
             a if axis is None else Aval(a.dtype, (*a.shape[:axis], *a.shape[axis + 1 :]), a.weak)
             for a, axis in zip(avals, axes, strict=True)
@@ -148,7 +209,7 @@ def vmap(
 
         def run(*dynamic: Any) -> Any:
             it = iter(dynamic)
-            full = [leaves[i] if i in opaque else next(it) for i in range(len(leaves))]
+            full = [opaque[i] if i in opaque else next(it) for i in range(len(leaves))]
             a, k = tree.unflatten(in_tree, full)
             return fun(*a, **k)
 
@@ -156,8 +217,9 @@ def vmap(
         closed = close_over(run, operands, tree.flat_arguments(len(inner)), stage, inner)
         out = tree.unflatten(closed.out_tree, list(range(closed.out_tree.num_leaves)))
         wanted = tree.broadcast_prefix(out_axes, out, "vmap out_axes") if closed.out_avals else []
+        wanted = [w for w, x in zip(wanted, tree.leaves_of(out), strict=False) if not tree.is_nothing(x)]
         outs = [
-            _axis(w, a.ndim + 1, "out_axes", f"output {j}")
+            _out_axis(w, a, tree.path_of(closed.out_tree, j, "result"))
             for j, (w, a) in enumerate(zip(wanted, closed.out_avals, strict=True))
         ]
         program = batched_program(
@@ -168,6 +230,10 @@ def vmap(
             axis_name,
         )
         results = apply(program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
-        return tree.unflatten(closed.out_tree, results[: len(outs)])
+        result = tree.unflatten(closed.out_tree, results[: len(outs)])
+        if len(tree.leaves_of(result)) == len(outs):
+            return result
+        # float0 arrays are part of the structure, and have been given back as those of one member
+        return tree.map_(lambda x: np.zeros((size, *x.shape), tree.float0) if tree.is_nothing(x) else x, result)
 
     return mapped

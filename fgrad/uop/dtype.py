@@ -115,6 +115,8 @@ def to_dtype(what: Any) -> DType:
         return name
     got = _BY_NP.get(key.newbyteorder("=") if key.byteorder not in "=|" else key)
     if got is None:
+        if key.names == ("float0",):
+            raise DtypeError("float0s do not support any operations by design: they are the tangents of integers")
         raise DtypeError(f"arrays of dtype {key} are not supported; use one of {', '.join(map(str, ALL))}")
     return got
 

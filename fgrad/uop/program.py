@@ -160,10 +160,22 @@ class Cond:
         return self.branches[0].avals
 
 
+TANGENT = "custom_vjp tangent"  # the kind of a linear CALL that can only be transposed
+
+
+def no_forward(name: str) -> str:
+    """Why the TANGENT call of the custom_vjp function `name` has no value."""
+    of = f": {name!r}" if name else ""
+    return (
+        f"can't apply forward-mode autodiff (jvp) to a custom_vjp function{of}. It only says how cotangents go back; "
+        "use reverse mode (grad, vjp, jacrev), or define it with custom_jvp"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A program kept whole because its identity matters. `kind` says why: "checkpoint", "custom_jvp", "custom_vjp",
-    "kernel".
+    "custom_vmap", "linear", "kernel", TANGENT.
 
     `rule` is what the kind needs (a policy, the user's derivative functions), compared by identity.
     """

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
-from fgrad import checkpoint, custom_jvp, custom_vjp, grad, jacfwd, jit, lax, vjp, vmap
-from fgrad.errors import ConcretizationError
+from fgrad import (
+    checkpoint,
+    custom_jvp,
+    custom_vjp,
+    grad,
+    jacfwd,
+    jit,
+    jvp,
+    lax,
+    linear_transpose,
+    linearize,
+    vjp,
+    vmap,
+)
+from fgrad.custom_derivatives import SymbolicZero
+from fgrad.errors import ArgumentError, ConcretizationError, MissingRuleError, ShapeError
 
 STEPS = 3
 
@@ -174,3 +189,112 @@ def test_a_rule_may_close_over_an_array_wherever_it_is_asked(kind, where):
     np.testing.assert_array_equal(np.asarray(slope(x)), want)
     np.testing.assert_array_equal(np.asarray(jit(slope)(x)), want)
     np.testing.assert_array_equal(np.asarray(vmap(slope)(fnp.ones((3, 2)))), np.stack([want] * 3))
+
+
+# ---- what rules are given and may give
+def test_a_jvp_rule_may_ask_for_zeros_by_name() -> None:
+    seen = []
+
+    @custom_jvp
+    def f(x, n, y):
+        return x * n + y, n
+
+    @partial(f.defjvp, symbolic_zeros=True)
+    def rule(primals, tangents):
+        dx, dn, dy = tangents
+        seen.append([type(t) is SymbolicZero for t in tangents])
+        assert dy.shape == () and dy.ndim == 0 and dy.dtype == np.float32
+        return f(*primals), (dx * primals[1], dn)
+
+    def first(x: Any) -> Any:
+        return f(x, 3, 2.0)[0]
+
+    for g in (first, jit(first), lambda x: vmap(first)(x[None])[0]):
+        np.testing.assert_allclose(grad(g)(fnp.asarray(5.0)), 3)
+    assert all(s == [False, True, True] for s in seen)
+
+
+def test_a_vjp_rule_may_ask_which_arguments_move() -> None:
+    seen = []
+
+    @custom_vjp
+    def f(x, y):
+        return x * y, y
+
+    def forward(x, y):
+        seen.append((x.perturbed, y.perturbed))
+        return f(x.value, y.value), (x.value, y.value)
+
+    def backward(kept, cts):
+        ct, unused = cts
+        seen.append(type(unused) is SymbolicZero)
+        return ct * kept[1], unused
+
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    np.testing.assert_allclose(grad(lambda x: f(x, 3.0)[0])(2.0), 3)
+    np.testing.assert_allclose(grad(lambda x: vmap(f)(x, x)[0].sum())(fnp.ones(2)), [1, 1])
+    assert seen == [(True, False), True, (True, True), True]
+
+
+def test_arguments_that_are_not_differentiated_by_name() -> None:
+    @partial(custom_vjp, nondiff_argnums=(0,), nondiff_argnames=("g",))
+    def apply(f: Any, x: Any, g: Any) -> Any:
+        return f(x) + g(x)
+
+    apply.defvjp(lambda f, x, g: (apply(f, x, g), x), lambda f, g, x, ct: (ct * 10 * x,))
+    np.testing.assert_allclose(grad(lambda x: apply(fnp.sin, x, g=fnp.cos))(2.0), 20)
+    with pytest.raises(ArgumentError, match="nondiff_argnames has 'h'"):
+        custom_vjp(lambda x: x, nondiff_argnames="h")
+
+
+def test_none_stands_for_the_cotangents_of_a_subtree() -> None:
+    @custom_vjp
+    def f(x: Any) -> Any:
+        return x[0]
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: ((ct, (None, None)),))
+    dx = grad(f)((1.0, (2.0, None)))
+    assert float(dx[0]) == 1 and float(dx[1][0]) == 0
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: ((ct, None),))
+    assert float(grad(f)((1.0, (2.0, 3.0)))[1][1]) == 0
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: ((ct, ct),))
+    with pytest.raises(TypeError, match="structure of its argument"):
+        grad(f)((1.0, (2.0, 3.0)))
+
+
+def test_integer_outputs_and_arguments_beside_floats() -> None:
+    @custom_vjp
+    def f(n: Any, x: Any) -> Any:
+        return n + 1, n * x
+
+    f.defvjp(lambda n, x: (f(n, x), n), lambda n, cts: (None, cts[1] * n * 10))
+    np.testing.assert_allclose(grad(lambda x: f(3, x)[1])(2.0), 30)
+    np.testing.assert_allclose(vmap(grad(lambda x, n: f(n, x)[1]))(fnp.ones(2), fnp.arange(2)), [0, 10])
+
+
+def test_cotangents_of_another_shape_are_named_by_their_argument() -> None:
+    @custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x
+
+    f.defvjp(lambda x, y: (x, None), lambda _, ct: (fnp.zeros(3), fnp.zeros(3)))
+    with pytest.raises(ShapeError, match=r"output\[1\] the bwd rule produced an output of type float32\[3\]"):
+        grad(lambda x, y: f(x, y * y).sum(), 1)(fnp.ones(3), fnp.ones(4))
+
+
+def test_forward_mode_of_a_vjp_rule_is_refused_when_it_is_compiled() -> None:
+    f = by_vjp(backward_by_scan)
+    w, y = fnp.ones((4, 4)), fnp.ones((2, 4))
+    for call in (lambda: jvp(f, (w, y), (w, y)), lambda: jit(lambda: jvp(f, (w, y), (w, y))[1])()):
+        with pytest.raises(TypeError, match="can't apply forward-mode autodiff"):
+            call()
+    _, linear = linearize(f, w, y)
+    (dw, dy) = linear_transpose(linear, w, y)(fnp.ones((2, 4)))  # but its transpose is known
+    assert dw.shape == (4, 4) and dy.shape == (2, 4)
+
+
+def test_a_rule_that_is_missing_is_named() -> None:
+    with pytest.raises(MissingRuleError, match="No JVP defined for custom_jvp function sin using defjvp"):
+        custom_jvp(fnp.sin)(1.0)
+    with pytest.raises(MissingRuleError, match="defvjp"):
+        grad(custom_vjp(fnp.sin))(1.0)

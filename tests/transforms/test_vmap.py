@@ -52,11 +52,11 @@ def test_python_values_pass_through_unmapped_arguments(x):
     ("call", "words"),
     [
         (lambda x: vmap(lambda a, b: a)(x, x[:3]), "inconsistent sizes"),
-        (lambda x: vmap(lambda a: a, in_axes=3)(x), "3 axes"),
-        (lambda x: vmap(lambda a: a, in_axes=(0, 0))(x), "2 entries"),
-        (lambda x: vmap(lambda a: a, in_axes=None)(x), "at least one mapped"),
+        (lambda x: vmap(lambda a: a, in_axes=3)(x), "axis 3.*at least 4"),
+        (lambda x: vmap(lambda a: a, in_axes=(0, 0))(x), r"len\(in_axes\)=2, len\(args\)=1"),
+        (lambda x: vmap(lambda a: a, in_axes=None)(x), "at least one non-None"),
         (lambda x: vmap(lambda a: a, out_axes=None)(x), "out_axes is None"),
-        (lambda x: vmap(lambda a: a)(1.0), "0 axes"),
+        (lambda x: vmap(lambda a: a)(1.0), "only 0"),
     ],
 )
 def test_mistakes_are_named(x, call, words):
