@@ -231,7 +231,7 @@ class _Root:
             def slope(v: Any) -> Any:
                 leaves, spec = tree.flatten(v)
                 if spec != self.x_tree:
-                    raise ArgumentError(f"custom_root: the derivative of f takes a tree like x, {self.x_tree}, got {spec}")
+                    raise ArgumentError(f"custom_root: the slope takes a tree like x, {self.x_tree}, got {spec}")
                 vector = [build.cast(lift(x).node, like.dtype) for x, like in zip(leaves, got[:k], strict=True)]
                 along = by_x.inline([*at_root, *vector])
                 there = iter(along[len(reached) :])
