@@ -81,6 +81,7 @@ if _TYPE_CHECKING:
     from fgrad import tree as tree
     from fgrad import tree_util as tree_util
     from fgrad.kernels import kernel_call as kernel_call
+    from fgrad.run.sizes import Size as Size
 
 remat = checkpoint
 device = default_device
@@ -120,6 +121,8 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"fgrad.{name}")
     if name == "kernel_call":
         return _import_module("fgrad.kernels").kernel_call
+    if name == "Size":
+        return _import_module("fgrad.run.sizes").Size
     raise AttributeError(f"module 'fgrad' has no attribute {name!r}")
 
 
@@ -131,6 +134,7 @@ __all__ = [
     "Array",
     "Ref",
     "ShapeDtypeStruct",
+    "Size",
     "block_until_ready",
     "checkpoint",
     "checkpoint_policies",

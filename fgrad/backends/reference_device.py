@@ -52,6 +52,8 @@ class ReferenceExecutable:
 class ReferenceDevice:
     """See the module."""
 
+    wants_whole_arguments = False
+
     def __init__(self, index: int) -> None:
         self.name = f"reference:{index}" if index else "reference"
         self.pool = Pool(self.name)

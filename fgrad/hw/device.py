@@ -38,10 +38,15 @@ class Executable(Protocol):
 
 
 class Device(Protocol):
-    """One machine: memory, a compiler, a timeline."""
+    """One machine: memory, a compiler, a timeline.
+
+    wants_whole_arguments  whether the memory of a parameter must be as large as its shape says, also where a program
+                           reads less of it
+    """
 
     name: str
     pool: Pool
+    wants_whole_arguments: bool
 
     def compile(self, program: Program, inline: frozenset[int], donated: frozenset[int], name: str) -> Executable:
         """Lower and compile.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
@@ -32,6 +32,8 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
 
+if TYPE_CHECKING:
+    from fgrad.run.sizes import Sizes
 TALKATIVE_AFTER = 3  # compilations of one function, after which the reason is logged
 
 
@@ -91,7 +93,9 @@ class Entry:
     leaf_sigs: list[Sig | None]
     given: frozenset[int]  # parameters of the program whose memory it may take
     word_dtypes: list[dt.DType]  # of the leaves that are no Refs: what an inline scalar's word holds
+    sizes: tuple[int, ...] = ()  # words after those of captured arrays: what differs between lengths of axes
     short: Callable[[Sequence[Any]], Any] | None = None  # generated code of the usual case
+    roomy: tuple[tuple[int, int], ...] = ()  # parameters that are passed in blocks of so many bytes
 
     @property
     def captured(self) -> list[DeviceArray]:
@@ -129,13 +133,20 @@ class Dispatcher:
     make     given static values, the Python function to trace; called on a miss only
     name     for error messages and kernels
     talks    whether it logs why it compiles again
+    sizes    the axes that may have any length in a range
     """
 
     alive: ClassVar[WeakSet[Dispatcher]] = WeakSet()
 
     def __init__(
-        self, make: Callable[[Any], Callable[..., Any]], name: str, limit: int = 4096, talks: bool = True
+        self,
+        make: Callable[[Any], Callable[..., Any]],
+        name: str,
+        limit: int = 4096,
+        talks: bool = True,
+        sizes: Sizes | None = None,
     ) -> None:
+        self.sizes = sizes
         self.talks = talks
         self.make = make
         self.name = name
@@ -148,7 +159,15 @@ class Dispatcher:
     def forget(self) -> None:
         """Drop all compiled signatures, and the generated code that knows them."""
         self.entries.clear()
+        if self.sizes is not None:
+            self.sizes.known.clear()
         self.forget_shortcuts()
+
+    def count(self) -> int:
+        """How many programs were compiled. With dynamic sizes, one serves many signatures."""
+        if self.sizes is None:
+            return len(self.entries)
+        return len({id(e.executable) for e in self.entries.values()})
 
     def forget_shortcuts(self) -> None:
         """Drop the generated code that knows compiled signatures; they are learnt again."""
@@ -192,7 +211,8 @@ class Dispatcher:
         key = (in_tree, kinds, statics, donated, config.state)
         entry = self.entries.get(key)
         if entry is None:
-            self._explain(key)
+            if self.sizes is None:
+                self._explain(key)
             entry = self.compile(leaves, in_tree, statics, donated)
             while len(self.entries) >= self.limit:
                 self.entries.pop(next(iter(self.entries)), None)
@@ -214,11 +234,12 @@ class Dispatcher:
         if settings not in [known[-1] for known in self.entries]:
             changes = ["under other settings"]
         reason = "; ".join(changes) or "another structure or other static values"
+        self._say(self.compilations + 1, reason)
+
+    def _say(self, number: int, reason: str) -> None:
         import logging  # late: it costs 5 % of the import
 
-        logging.getLogger("fgrad").warning(
-            "%s is compiled for the %d. time: %s", self.name, self.compilations + 1, reason
-        )
+        logging.getLogger("fgrad").warning("%s is compiled for the %d. time: %s", self.name, number, reason)
 
     def trace(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, avals: Sequence[Aval]) -> Traced:
         """Trace the function; `leaves` matter only where they are Refs."""
@@ -255,7 +276,6 @@ class Dispatcher:
 
     def compile(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """Trace and compile for these leaves."""
-        self.compilations += 1
         device = next((x.sig.device for x in leaves if isinstance(x, DeviceArray)), None) or get_device()
         for i, x in enumerate(leaves):
             if isinstance(x, DeviceArray) and x.sig.device is not device:
@@ -264,25 +284,56 @@ class Dispatcher:
                     f"({tree.path_of(in_tree, i, 'arguments')}); move one with device_put"
                 )
         avals = [aval_of_leaf(x) for x in leaves]
+        if self.sizes is not None:
+            self.sizes.find(in_tree, avals)  # what is wrong with the lengths is said before the function sees them
         traced = self.trace(leaves, in_tree, statics, avals)
         plain = [x for x in leaves if not isinstance(x, Ref)]
         positions = [i for i, x in enumerate(leaves) if not isinstance(x, Ref)]
         inline = frozenset([i for i, x in enumerate(plain) if not isinstance(x, DeviceArray)])
         given = frozenset([j for j, i in enumerate(positions) if i in donated])
         given |= {len(plain) + i for i in traced.finals}  # the old version of a Ref that is written is nobody's
-        executable = compiled(traced.program, device.name, inline, given, self.name)
+        program, words = self.program_for(traced.program, leaves, in_tree, statics, avals)
+        first = len(traced.program.params)
+        inline |= frozenset(range(first, first + len(words)))
+        own = frozenset([i for i in given if program.params[i] is traced.program.params[i]])
+        executable = compiled(program, device.name, inline, own, self.name)
+        is_new = self.sizes is None or all(e.executable is not executable for e in self.entries.values())
+        self.compilations += is_new
         n = len(traced.out_avals)
         sigs = [sig_of(a, device) for a in traced.out_avals]
+        if self.sizes is not None:
+            sigs = [self.sizes.with_room(s, out) for s, out in zip(sigs, program.outs[:n], strict=True)]
+            often = self.compilations == TALKATIVE_AFTER + 1
+            if is_new and self.entries and ("recompiles" in config.show or often):
+                self._say(self.compilations, self.sizes.reason)
         finals = [sig_of(Aval(o.dtype, o.shape), device) for o in traced.program.outs[n:]]
         # of a donated leaf the plain one: short ways must not take over memory that others hold views of
         leaf_sigs = [
             None if not isinstance(x, DeviceArray) else x.sig.key if i in donated else x.sig
             for i, x in enumerate(leaves)
         ]
-        words = [p.dtype for p in traced.program.params[: len(plain)]]
-        entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given, words)
+        dtypes = [p.dtype for p in traced.program.params[: len(plain)]]
+        entry = Entry(traced, executable, sigs, finals, avals, donated, statics, leaf_sigs, given, dtypes, words)
+        if self.sizes is not None and device.wants_whole_arguments:
+            loose = [i for i in range(first) if program.params[i].size != traced.program.params[i].size]
+            entry.roomy = tuple([(i, program.params[i].size * program.params[i].dtype.itemsize) for i in loose])
         entry.short = leaves_function(entry)
         return entry
+
+    def program_for(
+        self, program: Program, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, avals: Sequence[Aval]
+    ) -> tuple[Program, tuple[int, ...]]:
+        """-> (the program to compile for one that was traced, words of its parameters after those of `program`).
+
+        With dynamic sizes it is one for many.
+        """
+        if self.sizes is None:
+            return program, ()
+
+        def trace_at(other: Sequence[Aval]) -> Program:
+            return self.trace(leaves, in_tree, statics, other).program
+
+        return self.sizes.program_for(program, in_tree, statics, avals, trace_at)
 
     def call(
         self, leaves: list[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int] = frozenset()
@@ -325,6 +376,9 @@ class Dispatcher:
             if a.is_deleted():
                 raise DonatedError(f"{self.name} uses an array that was donated to {a.sig.by}")
             words.append(a.addr)
+        words.extend(entry.sizes)
+        if entry.roomy and self.sizes is not None:
+            _held = self.sizes.put_into_room([*sources, *traced.captured], words, entry.roomy)
         aliases: dict[int, int] = entry.executable.aliases
         taken = set(aliases.values())
         outs = [

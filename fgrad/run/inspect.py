@@ -64,7 +64,8 @@ class Lowered:
         self._donated = donated
         self.in_avals = [x.aval if hasattr(x, "aval") else aval_of(x) for x in leaves]
         traced = dispatcher.trace(leaves, in_tree, statics, self.in_avals)
-        self.program, self.out_tree, self.out_avals = traced.program, traced.out_tree, traced.out_avals
+        self.program, self._sizes = dispatcher.program_for(traced.program, leaves, in_tree, statics, self.in_avals)
+        self.out_tree, self.out_avals = traced.out_tree, traced.out_avals
 
     @property
     def out_info(self) -> Any:

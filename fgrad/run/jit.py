@@ -7,8 +7,8 @@ A jitted object is a real function. Its first calls take the general path (optre
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fgrad.errors import ArgumentError
 from fgrad.run.dispatch import Dispatcher
@@ -18,6 +18,13 @@ from fgrad.run.wrapper import Wrapper
 from fgrad.trace import tree
 from fgrad.trace.stage import is_tracing
 from fgrad.trace.staging import function_name, lift_results
+from fgrad.trace.tracer import aval_of
+
+if TYPE_CHECKING:
+    from fgrad.run.sizes import Size, Sizes
+
+sizes_of: list[Callable[..., Sizes]] = []
+"""`Sizes`, entered by its module, which is loaded as soon as somebody makes a `Size`."""
 
 
 class Signature:
@@ -121,6 +128,7 @@ def jit(
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
+    dynamic_sizes: Mapping[str, Mapping[int, Size]] | None = None,
     keep_unused: bool = False,
     inline: bool = False,
     device: str | None = None,
@@ -132,6 +140,9 @@ def jit(
     fun                              takes and returns pytrees of arrays; may close over arrays (they become parameters)
     static_argnums, static_argnames  arguments that are Python values; must be hashable, each value compiles anew
     donate_argnums, donate_argnames  arguments whose memory the call may reuse; unusable afterwards
+    dynamic_sizes                    {argument: {axis: Size("n", lo, hi)}}: axes whose length may be any in a range;
+                                     one compilation serves them all. "x" names an argument and all arrays in it,
+                                     "params['w']" one of these; see the guide
 
     Python numbers never compile anew by their value. The result has `.lower(*args)`, `.trace`, `.eval_shape`,
     `.clear_cache()` and `.cache_size()`. Raises ArgumentError for argument positions or names that do not exist.
@@ -143,13 +154,15 @@ def jit(
         raise NotImplementedError(f"jit does not take {', '.join(unsupported)}; fgrad runs on one device at a time")
     if device is not None or backend is not None:
         raise NotImplementedError("jit(device=) is not supported; use fgrad.default_device or device_put")
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    options = (dynamic_sizes, static_argnums, static_argnames, donate_argnums, donate_argnames)
     if fun is None:
         return lambda f: _jit(f, *options)
     return _jit(fun, *options)
 
 
-def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+def _jit(
+    fun: Callable[..., Any], dynamic_sizes: Mapping[str, Mapping[int, Size]] | None, *options: Any
+) -> Callable[..., Any]:
     if not callable(fun):
         raise TypeError(f"jit needs a function, got {fun!r} of type {type(fun).__name__}")
     signature = Signature(fun, *options)
@@ -168,11 +181,19 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
         run.__name__ = signature.name
         return run
 
-    dispatcher = Dispatcher(make, signature.name)
+    sizes = None
+    if dynamic_sizes:
+        if not sizes_of:
+            raise ArgumentError(f"jit({signature.name}): dynamic_sizes={dynamic_sizes!r} has no fgrad.Size in it")
+        sizes = sizes_of[0](dynamic_sizes, fun, signature.name)
+    dispatcher = Dispatcher(make, signature.name, sizes=sizes)
 
     def general(*args: Any, **kwargs: Any) -> Any:
         """Everything the generated code does not know."""
         if is_tracing():
+            if sizes is not None:
+                leaves, in_tree = tree.flatten(signature.partition(args, kwargs)[0])
+                sizes.find(in_tree, [aval_of(x) for x in leaves])
             results, out_tree = lift_results(fun(*args, **kwargs), signature.name)
             return tree.unflatten(out_tree, results)
         dynamic, statics = signature.partition(args, kwargs)
@@ -206,8 +227,8 @@ def _jit(fun: Callable[..., Any], *options: Any) -> Callable[..., Any]:
         "trace": lower,
         "clear_cache": clear_cache,
         "eval_shape": eval_shape,
-        "cache_size": lambda: len(dispatcher.entries),
-        "_cache_size": lambda: len(dispatcher.entries),
+        "cache_size": dispatcher.count,
+        "_cache_size": dispatcher.count,
         "dispatcher": dispatcher,
         "__wrapped__": fun,
         "__doc__": getattr(fun, "__doc__", None),

@@ -57,6 +57,8 @@ def short_call(entry: Entry, words: list[str], name: Namer) -> list[str]:
     for array in entry.captured:
         words.append(f"{name('captured', array)}.addr")
         pack_format += "q"
+    words += map(str, entry.sizes)
+    pack_format += "Q" * len(entry.sizes)
     outs, lines, aliased = [], [], []
     aliases = executable.aliases
     for j, sig in enumerate(entry.out_sigs):

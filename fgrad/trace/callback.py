@@ -37,27 +37,19 @@ def _token() -> Ref:
 
 
 @lru_cache(maxsize=1024)
-def _host(
-    callback: Callable[..., Any],
-    in_tree: tree.TreeDef,
-    out_tree: tree.TreeDef,
-    avals: tuple[Aval, ...],
-    effect: bool,
-    vectorized: bool,
-) -> Host:
-    """One Host for equal calls, so that equal programs stay equal."""
-    name = function_name(callback)
+def _flat(callback: Callable[..., Any], in_tree: tree.TreeDef, out_tree: tree.TreeDef) -> Callable[..., Any]:
+    """`callback` from arrays to arrays: one object for equal calls, so that equal programs stay equal."""
 
     def flat(*arrays: Any) -> Sequence[Any]:
         args, kwargs = tree.unflatten(in_tree, arrays)
         result = callback(*args, **kwargs)
         leaves, spec = tree.flatten(result)
         if spec != out_tree and not (out_tree.num_leaves == 0 and result is None):
+            name = function_name(callback)
             raise TypeError(f"the callback {name} declared results of structure {out_tree}, but returned {spec}")
         return [np.asarray(x) for x in leaves] if out_tree.num_leaves else []
 
-    outs = (Aval(dt.uint8, ()), *avals) if effect else avals
-    return Host(flat, outs, name, ordered=effect, pure=not effect, vectorized=vectorized)
+    return flat
 
 
 def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, effect: bool, vectorized: bool) -> Any:
@@ -70,7 +62,9 @@ def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, eff
             )
     structs, out_tree = tree.flatten(result)
     avals = tuple([Aval(a.dtype, a.shape) for a in map(aval_of, structs)])
-    host = _host(callback, in_tree, out_tree, avals, effect, vectorized)
+    outputs = (Aval(dt.uint8, ()), *avals) if effect else avals
+    flat = _flat(callback, in_tree, out_tree)
+    host = Host(flat, outputs, function_name(callback), ordered=effect, pure=not effect, vectorized=vectorized)
     nodes = [lift(x).node for x in leaves]
     if effect:
         token = _token()

@@ -6,7 +6,8 @@ Tracing asks for no setting. Instead, the constructor of Tracer is exchanged whe
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 from weakref import ref
@@ -74,8 +75,21 @@ def _kind_of_holder(x: Any) -> str:
     return "a closure" if type(x).__name__ == "cell" else f"a {type(x).__name__}"
 
 
+@contextmanager
+def recording() -> Iterator[None]:
+    """Note the lines of what is traced inside the block."""
+    _record(True)
+    try:
+        yield
+    finally:
+        _settings_changed()
+
+
 def _settings_changed() -> None:
-    wanted = bool(config.check & {"nan", "leaks"})
+    _record(bool(config.check & {"nan", "leaks"}))
+
+
+def _record(wanted: bool) -> None:
     if wanted != lines.recording:
         lines.recording = wanted
         setattr(Tracer, "__init__", _recording if wanted else _plain)  # noqa: B010

@@ -52,6 +52,7 @@ class CpuDevice:
     """
 
     machines = machines
+    wants_whole_arguments = False
 
     def __init__(self, index: int) -> None:
         if index >= MAX_DEVICES:

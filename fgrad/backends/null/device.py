@@ -87,6 +87,8 @@ class NullDevice:
     now_ns         the device's clock
     """
 
+    wants_whole_arguments = False
+
     def __init__(self, index: int) -> None:
         self.name = f"null:{index}" if index else "null"
         self.pool = Pool(self.name)

@@ -121,6 +121,8 @@ class PythonExecutable:
 class PythonDevice:
     """See the module. `limits` are what programs are lowered for."""
 
+    wants_whole_arguments = True  # to check bounds by
+
     def __init__(self, index: int) -> None:
         self.name = f"python:{index}" if index else "python"
         self.pool = Pool(self.name)

@@ -49,6 +49,7 @@ class SimDevice:
     """
 
     machines = machines
+    wants_whole_arguments = True
 
     def __init__(self, index: int) -> None:
         self.name = f"sim:{index}" if index else "sim"
