@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
-CHUNK = 400  # seeds in one process
+CHUNK = 2000  # seeds in one process
 PACK = 8  # programs compiled as one
 SHRINK_SECONDS = 60.0
 
@@ -83,7 +83,7 @@ def work(mode: str, first: int, count: int, pack: int) -> int:
                 report(mode, name, kind, group)
         if pack == 1:
             print(f"seed {start} done", flush=True)
-        if number % 16 == 15:
+        if number % 48 == 47:
             clear_caches()
             gc.collect()
     return failures

@@ -845,6 +845,28 @@ class Draw:
             src.append(self.fit(self.value(), "bool", gate_shape))
         self.wrote(root, self.add("STORE", src, self.mode(dtype), ("void", ())))
 
+    def halves(self) -> None:
+        """Two writes of disjoint parts, in no order."""
+        k = self.rng.randrange(len(self.tips))
+        t = self.view(self.tips[k], to_write=True)
+        dtype, shape = self.avals[t]
+        axes = [a for a, n in enumerate(shape) if n > 1]
+        if not axes or not self.can_write[t]:
+            return
+        axis = self.rng.choice(axes)
+        n = shape[axis]
+        cut = self.rng.randint(1, n - 1)
+        parts = [((0, cut, 1), (cut, n - cut, 1)), ((0, -(-n // 2), 2), (1, n // 2, 2))][self.rng.randrange(2)]
+        value = self.compute() if self.chance(0.6) else self.value()
+        for part in parts if self.chance(0.5) else parts[::-1]:
+            box = tuple([part if a == axis else (0, m, 1) for a, m in enumerate(shape)])
+            sizes = tuple([size for _, size, _ in box])
+            half = self.add("SHRINK", (t,), box, (dtype, sizes), self.base[t])
+            write = self.add("STORE", (half, self.fit(value, dtype, sizes)), self.mode(dtype), ("void", ()))
+            self.loose[k].append(write)
+        if self.chance(0.8):
+            self.join(k)
+
     def root(self, t: int) -> int:
         """The number of the buffer that `t` shows, or -1: a snapshot's own storage."""
         base = self.base[t]
@@ -899,6 +921,8 @@ class Draw:
             match self.rng.choice(kinds):
                 case "store":
                     self.store()
+                case "halves":
+                    self.halves()
                 case "call":
                     self.call()
                 case "after":
@@ -958,6 +982,6 @@ def draw(rng: random.Random, most: int = 6) -> Graph:
 
     first = rng.choice(DTYPES)
     d = Draw(rng, [(first if rng.random() < 0.6 else rng.choice(DTYPES), shape()) for _ in range(rng.randint(1, 3))])
-    d.steps(rng.randint(2, most), ("store", "store", "store", "compute", "compute", "call", "after"))
+    d.steps(rng.randint(2, most), ("store", "store", "store", "halves", "compute", "compute", "call", "after"))
     shown = rng.sample(d.values, min(len(d.values), rng.randint(0, 2)))
     return tidy(Graph(tuple(d.nodes), (*shown, *d.tips)))
