@@ -51,7 +51,7 @@ class Graph(NamedTuple):
 
 
 # ---- meaning, shared by no part of fgrad
-def _cast(x: Array, dtype: str) -> Array:
+def number_cast(x: Array, dtype: str) -> Array:
     """As NumPy; from floats, what is out of range is the nearest there is."""
     to = np.dtype(dtype)
     if x.dtype.kind == "f" and to.kind in "iu":
@@ -169,7 +169,7 @@ def value_of(node: Node, xs: Sequence[Array]) -> Array:
         return ALU[op](*xs)
     match op:
         case "CAST":
-            return _cast(xs[0], arg)
+            return number_cast(xs[0], arg)
         case "BITCAST":
             return xs[0].view(arg)
         case "PAD":
@@ -243,7 +243,7 @@ class Judge:
         places: list[Array] = []
         if op in ("buffer", "LOAD"):
             base = i
-            places = [np.arange(_size(self.avals[i][1])).reshape(self.avals[i][1])]
+            places = [np.arange(size_of(self.avals[i][1])).reshape(self.avals[i][1])]
         elif op in (*MOVES, "AFTER") and node.src and self.base[node.src[0]] is not None:
             base = self.base[node.src[0]]
             below = self.places[node.src[0]]
@@ -264,7 +264,7 @@ class Judge:
         if base not in (None, i) and (len(node.src) > 1 and op == "SHRINK" or node.src[0] in self.computed):
             self.computed.add(i)
             if not self.is_strict and may:
-                may = set(range(_size(self.avals[base][1])))  # type: ignore[index]
+                may = set(range(size_of(self.avals[base][1])))  # type: ignore[index]
         self.may.append(may)
 
     # ---- who reads and writes what
@@ -274,7 +274,7 @@ class Judge:
         if node.op == "GATHER":
             base, may = self.target(node.src[0])
             if not self.is_strict and may:
-                may = set(range(_size(self.avals[base][1])))
+                may = set(range(size_of(self.avals[base][1])))
             return base, may
         base = self.base[i]
         assert base is not None
@@ -413,7 +413,7 @@ def whole(x: Array) -> Memory:
     return Memory(flat, np.arange(flat.size).reshape(np.shape(x)))
 
 
-def _size(shape: Shape) -> int:
+def size_of(shape: Shape) -> int:
     out = 1
     for n in shape:
         out *= n
@@ -678,7 +678,7 @@ class Draw:
         kinds = ["RESHAPE", "SHRINK", "SHRINK"]
         if shape:
             kinds += ["FLIP", "PERMUTE"]
-        if not to_write and _size(shape) < 64:
+        if not to_write and size_of(shape) < 64:
             kinds += ["EXPAND"]
         if dtype in SAME_WIDTH:
             kinds += ["BITCAST"]
@@ -687,7 +687,7 @@ class Draw:
         arg: Any
         match op:
             case "RESHAPE":
-                arg = self.other_shape(_size(shape), shape)
+                arg = self.other_shape(size_of(shape), shape)
             case "SHRINK":
                 arg, starts = self.box(shape)
                 src += starts
@@ -731,7 +731,7 @@ class Draw:
     def view(self, x: int, *, to_write: bool = False) -> int:
         for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
             y = self.move(x, to_write=to_write)
-            if _size(self.avals[y][1]) or self.chance(0.1):
+            if size_of(self.avals[y][1]) or self.chance(0.1):
                 x = y
         return x
 
@@ -755,7 +755,7 @@ class Draw:
     def fit(self, x: int, dtype: str, shape: Shape) -> int:
         """`x` as a value of that dtype and shape."""
         have, old = self.avals[x]
-        n, m = _size(old), _size(shape)
+        n, m = size_of(old), size_of(shape)
         if old != shape:
             if not n or not m:
                 return self.add("CONST", (), (self.rng.randint(0, 1), dtype, shape), (dtype, shape))
@@ -787,11 +787,11 @@ class Draw:
             case "where":
                 c = self.add("LT", (x, self.fit(self.value(), dtype, shape)), None, ("bool", shape))
                 return self.add("WHERE", (c, x, self.fit(self.value(), dtype, shape)), None, (dtype, shape))
-            case "reduce" if shape and _size(shape):
+            case "reduce" if shape and size_of(shape):
                 axes = tuple(sorted(rng.sample(range(len(shape)), rng.randint(1, len(shape)))))
                 out = tuple([n for a, n in enumerate(shape) if a not in axes])
                 return self.add("REDUCE", (x,), (rng.choice(("ADD", "MAX", "MIN")), axes), (dtype, out))
-            case "prefix" if shape and dtype != "bool" and _size(shape):
+            case "prefix" if shape and dtype != "bool" and size_of(shape):
                 how = (rng.choice(("ADD", "MAX", "MIN")), rng.randrange(len(shape)), self.chance(0.3))
                 return self.add("PREFIX", (x,), how, (dtype, shape))
             case "gather" if shape and shape[0]:
@@ -978,7 +978,7 @@ def draw(rng: random.Random, most: int = 6) -> Graph:
     def shape() -> Shape:
         n = rng.choice((0, 1, 1, 2, 2, 2, 3))
         sizes = [rng.choice(SIZES) for _ in range(n)]
-        return tuple(sizes) if _size(tuple(sizes)) <= 300 else tuple([min(n, 4) for n in sizes])
+        return tuple(sizes) if size_of(tuple(sizes)) <= 300 else tuple([min(n, 4) for n in sizes])
 
     first = rng.choice(DTYPES)
     d = Draw(rng, [(first if rng.random() < 0.6 else rng.choice(DTYPES), shape()) for _ in range(rng.randint(1, 3))])

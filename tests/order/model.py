@@ -1,4 +1,4 @@
-"""Random programs of reads and writes, run with Refs and, as the model, with NumPy statements."""
+"""Programs of reads and writes of two Refs, under every transformation, and as NumPy statements: the model."""
 
 from __future__ import annotations
 
@@ -37,25 +37,12 @@ class Statement(NamedTuple):
     number: int
 
 
-def random_program(rng: Any, most: int = 8) -> list[Statement]:
-    """`rng` has `integers(low, high)` and `choice(sequence)`."""
-    return [
-        Statement(
-            str(rng.choice(KINDS)),
-            int(rng.integers(0, 2)),
-            int(rng.integers(0, len(INDICES))),
-            str(rng.choice(SOURCES)),
-            int(rng.integers(-2, 3)),
-        )
-        for _ in range(int(rng.integers(1, most + 1)))
-    ]
-
-
 class NumPyRef:
     """An array of NumPy with the face of a Ref: reads are snapshots."""
 
     def __init__(self, x: Any) -> None:
-        self.x = np.array(x, np.float64)
+        self.x = np.array(x)
+        self.dtype, self.shape = self.x.dtype, self.x.shape
 
     def __getitem__(self, index: Any) -> Any:
         return np.array(self.x[index])
@@ -65,6 +52,11 @@ class NumPyRef:
 
     def addupdate(self, index: Any, value: Any) -> None:
         np.add.at(self.x, index, value)
+
+    def swap(self, index: Any, value: Any) -> Any:
+        old = self[index]
+        self[index] = value
+        return old
 
 
 class World(NamedTuple):

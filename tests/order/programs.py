@@ -17,7 +17,8 @@ import fgrad
 import fgrad.numpy as fnp
 from fgrad import lax
 from fgrad.kernels import kernel_call, program_id
-from tests.order.graphs import MOST, Shape, _cast, _size, differences
+from tests.order.graphs import MOST, Shape, differences, number_cast, size_of
+from tests.order.model import NumPyRef
 
 Aval = tuple[str, Shape]
 Index = tuple[Any, ...]
@@ -49,28 +50,6 @@ class Program(NamedTuple):
 
 
 # ---- two worlds
-class NumPyRef:
-    """An array of NumPy with the face of a Ref: reads are snapshots."""
-
-    def __init__(self, x: Any) -> None:
-        self.x = np.array(x)
-        self.dtype, self.shape = self.x.dtype, self.x.shape
-
-    def __getitem__(self, index: Any) -> Any:
-        return np.array(self.x[index])
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.x[index] = value
-
-    def addupdate(self, index: Any, value: Any) -> None:
-        np.add.at(self.x, index, value)
-
-    def swap(self, index: Any, value: Any) -> Any:
-        old = self[index]
-        self[index] = value
-        return old
-
-
 _AT = {"set": None, "add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
@@ -80,7 +59,7 @@ class NumPyWorld:
     xp: Any = np
 
     def cast(self, x: Any, dtype: str) -> Any:
-        return _cast(np.asarray(x), dtype)
+        return number_cast(np.asarray(x), dtype)
 
     def changed(self, x: Any, how: str, index: Any, value: Any) -> Any:
         out = np.array(x)
@@ -363,7 +342,7 @@ class Run:
     def fit(self, x: Any, dtype: str, shape: Shape) -> Any:
         """`x` as an array of that dtype and shape."""
         xp = self.world.xp
-        n, m = _size(x.shape), _size(shape)
+        n, m = size_of(x.shape), size_of(shape)
         if x.shape != shape:
             if not n or not m:
                 return xp.zeros(shape, dtype)
