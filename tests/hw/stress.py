@@ -641,7 +641,7 @@ def a_process_ends_whatever_is_in_flight(n: int) -> None:
     with ThreadPoolExecutor(3) as together:
         for kind, done, took in together.map(run, [*_EXITS] * n):
             assert done.returncode == 0 and not done.stderr, (kind, done.stderr[-2000:])
-            assert took < 5.0, f"{kind}: the end took {took:.1f} s"
+            assert took < 20.0, f"{kind}: the end took {took:.1f} s, as if somebody waited for a deadline"
 
 
 def main() -> None:
