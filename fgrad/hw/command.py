@@ -107,7 +107,66 @@ class Span:
         return f"{self.block}[{self.offset}:{self.offset + self.length}]"
 
 
-Operand = int | Sym | Span
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A structure in memory, laid out as C does: each field at a multiple of its alignment.
+
+    fields  (width in bytes: 1, 2, 4 or 8; value), or a Struct that stands inside. A value is a number, a Sym, a Span
+            (its address), or a Struct that stands elsewhere (its address)
+
+    As an argument of a program it is given by its address. Raises ValueError for a number that does not fit its field.
+    """
+
+    fields: tuple[tuple[int, int | Sym | Span | Struct] | Struct, ...]
+
+    def __post_init__(self) -> None:
+        for field in self.fields:
+            if isinstance(field, Struct):
+                continue
+            width, value = field
+            if width not in (1, 2, 4, 8):
+                raise ValueError(f"a field is 1, 2, 4 or 8 bytes wide, not {width}")
+            if isinstance(value, int) and not -(1 << 8 * width - 1) <= value < 1 << 8 * width:
+                raise ValueError(f"{value} does not fit a field of {width} bytes")
+            if isinstance(value, Span | Struct) and width != 8:
+                raise ValueError(f"an address needs a field of 8 bytes, not {width}")
+
+    @property
+    def align(self) -> int:
+        """At multiples of what it stands."""
+        return max([f.align if isinstance(f, Struct) else f[0] for f in self.fields], default=1)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each field begins."""
+        return self._ends()[0]
+
+    @property
+    def nbytes(self) -> int:
+        """With what is unused at its end, so that another one can follow."""
+        return self._ends()[1]
+
+    def __str__(self) -> str:
+        words = []
+        for field in self.fields:
+            if isinstance(field, Struct):
+                words.append(str(field))
+            else:
+                width, value = field
+                words.append(f"u{8 * width} {'&' * isinstance(value, Struct)}{_number(value)}")
+        return "{" + ", ".join(words) + "}"
+
+    def _ends(self) -> tuple[tuple[int, ...], int]:
+        at, starts = 0, []
+        for field in self.fields:
+            align, nbytes = (field.align, field.nbytes) if isinstance(field, Struct) else (field[0], field[0])
+            at += -at % align
+            starts.append(at)
+            at += nbytes
+        return tuple(starts), at + -at % self.align
+
+
+Operand = int | Sym | Span | Struct
 
 
 @dataclass(frozen=True, slots=True)

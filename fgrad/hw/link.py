@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fgrad.errors import LinkError
-from fgrad.hw.command import Role, Sym
+from fgrad.hw.command import Role, Span, Struct, Sym
 from fgrad.hw.libc import ffi
 
 _CACHED_LINKS = 64
@@ -91,15 +91,43 @@ def join(parts: Sequence[Encoded], name: str, align: int = 64) -> tuple[Encoded,
     return Encoded(bytes(data), tuple(patches), name), tuple(starts)
 
 
-def encode_words(words: Sequence[int | Sym], name: str = "program") -> Encoded:
-    """Words of eight bytes; each Sym becomes a hole."""
-    data, patches = bytearray(), []
-    for i, word in enumerate(words):
-        if isinstance(word, Sym):
-            patches.append(Patch(8 * i, word))
-        bits = 0 if isinstance(word, Sym) else word & (1 << 64) - 1
-        data += bits.to_bytes(8, "little")
+def encode_words(words: Sequence[int | Sym | Struct], name: str = "program") -> Encoded:
+    """Words of eight bytes; each Sym becomes a hole.
+
+    A Struct becomes its address: it stands behind the words, and what it points to behind it; equal ones once.
+    """
+    return _encode([(8 * i, 8, word) for i, word in enumerate(words)], 8 * len(words), name)
+
+
+def _encode(fields: list[tuple[int, int, int | Sym | Span | Struct]], nbytes: int, name: str) -> Encoded:
+    """The fields (offset, width, value) in `nbytes` bytes, and after them what they point to."""
+    data, patches = bytearray(nbytes), []
+    placed: dict[Struct, int] = {}
+    waiting = list(reversed(fields))
+    while waiting:
+        at, width, value = waiting.pop()
+        if isinstance(value, Struct):
+            if value not in placed:
+                data += bytes(-len(data) % max(value.align, 8))
+                placed[value] = len(data)
+                data += bytes(value.nbytes)
+                waiting += reversed(_fields_of(value, placed[value]))
+            value = Sym(Role.CONTROL, 0, placed[value])
+        elif isinstance(value, Span):
+            value = value.address
+        if isinstance(value, Sym):
+            patches.append(Patch(at, value, width))
+        else:
+            data[at : at + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
     return Encoded(bytes(data), tuple(patches), name)
+
+
+def _fields_of(struct: Struct, start: int) -> list[tuple[int, int, int | Sym | Span | Struct]]:
+    """Offset, width and value of each, those of structures inside as well."""
+    found = []
+    for at, field in zip(struct.offsets, struct.fields, strict=True):
+        found += _fields_of(field, start + at) if isinstance(field, Struct) else [(start + at, *field)]
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

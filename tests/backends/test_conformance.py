@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fgrad.backends.cpu.code import load_code
+from fgrad.backends.cpu.commands import Loaded as CpuLoaded
 from fgrad.backends.cpu.device import CpuDevice
 from fgrad.backends.sim.port import Loaded
 from fgrad.errors import (
@@ -23,9 +25,10 @@ from fgrad.errors import (
     DeviceMissingError,
     OutOfMemoryError,
 )
-from fgrad.hw.command import Barrier, Block, Command, Copy, Exec, Host, Poll, Role, Sym, Timestamp, Write
+from fgrad.hw.command import Barrier, Block, Command, Copy, Exec, Host, Poll, Role, Struct, Sym, Timestamp, Write
 from fgrad.hw.device import get_device, kinds, open_devices, reset
 from fgrad.hw.libc import words
+from fgrad.hw.mock.machine import Context
 from fgrad.hw.plan import Call, Lane, plan
 from fgrad.hw.pool import Pool, class_bytes
 from fgrad.hw.submit import Launch
@@ -262,6 +265,52 @@ def test_a14_the_host_takes_its_turn_between_commands(bench: Bench) -> None:
     launch()
     bench.device.sync()
     assert bench.word(8) == 42
+
+
+@queued
+def test_a16_structures_are_arguments_by_their_address(bench: Bench) -> None:
+    device, name = bench.device, bench.device.name
+    inner = Struct(((2, 7), (8, Sym(Role.SCALAR, 0))))
+    outer = Struct(((4, 5), inner, (8, inner), (8, bench.block.span(64, 8))))
+    if name.startswith("sim"):
+
+        def sums(context: Context, arguments: Sequence[int]) -> None:
+            at = arguments[0]
+            context.read(at, 48)
+            pointed = words(at + 24)[0]
+            context.read(pointed, 16)
+            target = words(at + 32)[0]
+            context.write(target, 8)
+            words(target)[0] = words(at + 16)[0] + words(pointed + 8)[0]
+
+        device.port.programs["sums"] = Loaded(device.machine.add_code("sums", sums))
+    else:
+        code = load_code(SUMS, level=2)
+        device.port.programs["sums"] = CpuLoaded(code.addresses["sums"], keep=code)
+    launch = bench.launch(Exec("sums", (outer,), (), (bench.block.span(64, 8),)))
+    for value in (11, 12):
+        launch(scalars=[value])
+        device.sync()
+        assert bench.word(64) == 2 * value
+
+
+SUMS = """
+define void @sums(ptr %t) nounwind {
+  %sp = getelementptr ptr, ptr %t, i64 5
+  %s = load ptr, ptr %sp
+  %ap = getelementptr i8, ptr %s, i64 16
+  %a = load i64, ptr %ap
+  %pp = getelementptr i8, ptr %s, i64 24
+  %p = load ptr, ptr %pp
+  %bp = getelementptr i8, ptr %p, i64 8
+  %b = load i64, ptr %bp
+  %yp = getelementptr i8, ptr %s, i64 32
+  %y = load ptr, ptr %yp
+  %c = add i64 %a, %b
+  store i64 %c, ptr %y
+  ret void
+}
+"""
 
 
 @queued

@@ -1,11 +1,13 @@
 """Holes: what is baked, what is patched, what is refused."""
 
+import ctypes
 import random
+from typing import Any
 
 import pytest
 
 from fgrad.errors import LinkError
-from fgrad.hw.command import Role, Sym
+from fgrad.hw.command import Block, Exec, Role, Struct, Sym, show
 from fgrad.hw.libc import raw_block, words
 from fgrad.hw.link import Encoded, Patch, bake, encode_words, join, link
 
@@ -104,3 +106,86 @@ def test_parts_keep_their_own_control_address() -> None:
     memory = words(instance.address)
     assert [memory[0], memory[1]] == [instance.address, 1]
     assert [memory[8], memory[9]] == [instance.address + 72, 7]
+
+
+# ---- structures
+UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+
+
+def random_struct(r: random.Random, depth: int) -> tuple[Struct, Any]:
+    """A structure of numbers, and what ctypes makes of the same fields."""
+    fields, types, values = [], [], []
+    for i in range(r.randrange(1, 6)):
+        if depth and r.random() < 0.3:
+            inner, made = random_struct(r, depth - 1)
+            fields.append(inner)
+            types.append((f"f{i}", type(made)))
+            values.append(made)
+            continue
+        width = r.choice((1, 2, 4, 8))
+        number = r.getrandbits(8 * width)
+        fields.append((width, number))
+        types.append((f"f{i}", UNSIGNED[width]))
+        values.append(number)
+    return Struct(tuple(fields)), type("S", (ctypes.Structure,), {"_fields_": types})(*values)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_structures_are_laid_out_as_c_does(seed: int) -> None:
+    struct, made = random_struct(random.Random(seed), 3)
+    encoded = encode_words([struct])
+    assert (struct.nbytes, struct.align) == (ctypes.sizeof(made), ctypes.alignment(made))
+    assert struct.offsets == tuple(getattr(type(made), name).offset for name, _ in made._fields_)
+    filled = type(made).from_buffer_copy(encoded.data[8 : 8 + struct.nbytes])
+    assert all(_same(getattr(filled, name), getattr(made, name)) for name, _ in made._fields_)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, ctypes.Structure):
+        return all(_same(getattr(a, name), getattr(b, name)) for name, _ in a._fields_)
+    return a == b
+
+
+def test_fields_of_structures_are_filled_wherever_they_stand() -> None:
+    block = Block("cpu", Sym(Role.OUTPUT, 0), 64)
+    tail = Struct(((2, 7), (8, INS[1])))
+    inside = Struct(((1, 1), (4, Sym(Role.SCALAR, 0))))
+    head = Struct(((4, 5), (8, tail), inside, (8, block.span(16, 8)), (8, tail)))
+    instance = link(encode_words([head, INS[0], tail])).instance(raw_block(4096))
+    instance.fill([1000, 2000, OUTPUT, 77])
+    memory = ctypes.string_at(instance.address, 256)
+
+    def word(at: int, nbytes: int = 8) -> int:
+        return int.from_bytes(memory[at : at + nbytes], "little")
+
+    first, second = word(0) - instance.address, word(16) - instance.address
+    assert word(8) == 1000 and word(first, 4) == 5
+    assert word(first + 8) - instance.address == second == word(first + 32) - instance.address, "equal ones are one"
+    assert (word(first + 16, 1), word(first + 20, 4), word(first + 24)) == (1, 77, OUTPUT + 16)
+    assert (word(second, 2), word(second + 8)) == (7, 2000)
+    instance.fill([1000, 3000, OUTPUT, 77])
+    assert instance.rewritten == 5, "one of the four numbers has changed"
+    assert word(second + 8) == 2000 and ctypes.c_uint64.from_address(instance.address + second + 8).value == 3000
+
+
+OUTPUT = 1 << 20
+
+
+def test_numbers_that_do_not_fit_their_field_are_refused() -> None:
+    for field, message in (
+        ((3, 0), "1, 2, 4 or 8 bytes wide, not 3"),
+        ((1, 256), "256 does not fit a field of 1 bytes"),
+        ((2, -40_000), "-40000 does not fit a field of 2"),
+        ((4, Struct(())), "an address needs a field of 8 bytes, not 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Struct((field,))
+    instance = link(encode_words([Struct(((4, INS[0]),))])).instance(raw_block(4096))
+    with pytest.raises(LinkError, match="does not fit"):
+        instance.fill([1 << 32])
+
+
+def test_structures_are_readable_in_listings() -> None:
+    inner = Struct(((4, INS[0]), Struct(((1, 3),))))
+    text = show(Exec("f", (inner, Struct(((8, inner),)))))
+    assert text == "EXEC f arguments=({u32 in0, {u8 3}}, {u64 &{u32 in0, {u8 3}}})"

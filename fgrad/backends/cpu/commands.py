@@ -26,6 +26,7 @@ from fgrad.hw.command import (
     Role,
     Signal,
     Span,
+    Struct,
     Sym,
     Timestamp,
     Wait,
@@ -47,7 +48,7 @@ class Loaded:
     keep: object = None
 
 
-def encode_table(name: str, arguments: tuple[int | Sym, ...], own: bool = False) -> Encoded:
+def encode_table(name: str, arguments: tuple[int | Sym | Struct, ...], own: bool = False) -> Encoded:
     """The words of an entry: its control block (where CONTROL is), then its table.
 
     own  whether it has an arena, scratch memory and a handle for calls of Python
@@ -94,7 +95,7 @@ def encode_command(command: Command, programs: Mapping[str, Loaded]) -> tuple[in
     return entries[f"{name}_command"], encode_table(name, tuple([_word(x) for x in operands]))
 
 
-def _word(operand: Operand) -> int | Sym:
+def _word(operand: Operand) -> int | Sym | Struct:
     return operand.address if isinstance(operand, Span) else operand
 
 

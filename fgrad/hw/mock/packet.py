@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from fgrad.errors import DeviceError
-from fgrad.hw.command import Sym
+from fgrad.hw.command import Struct, Sym
 
 WORD = 8
-Word = int | Sym
+Word = int | Sym | Struct
 
 
 class Opcode(IntEnum):
