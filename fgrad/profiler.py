@@ -1,7 +1,8 @@
-"""What ran when: a timeline of programs, kernels and ranges of your own, as a file for Perfetto.
+"""What ran when: a timeline of programs, kernels, copies, memory and ranges of your own, as a file for Perfetto.
 
-Open the file in https://ui.perfetto.dev or chrome://tracing. Kernels stand in it for functions that
-are compiled under ``FGRAD_SHOW=kernels`` (or ``kernels:name``), programs always.
+Open the file in https://ui.perfetto.dev or chrome://tracing, or make a page of it with `save_html`, which needs
+neither. On the CPU, kernels stand in it for functions that are compiled under ``FGRAD_SHOW=kernels`` (or
+``kernels:name``), under the line of your source that they compute; programs and copies always.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgrad.hw.device import get_device, open_devices
-from fgrad.hw.profile import Range
+from fgrad.hw.page import page
+from fgrad.hw.profile import Kind, Profile
 
-__all__ = ["annotate", "annotate_function", "start_trace", "stop_trace", "trace"]
+__all__ = ["annotate", "annotate_function", "save_html", "start_trace", "stop_trace", "trace"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _HOST = 1  # the process number of Python's threads; devices follow
@@ -35,8 +37,9 @@ class _Trace:
         for device in self.devices:
             device.start_profile()
 
-    def finish(self) -> list[Range]:
-        return [r for device in self.devices for r in device.stop_profile()]
+    def finish(self) -> list[Profile]:
+        taken = [device.stop_profile() for device in self.devices]
+        return [profile for profile in taken if profile is not None]
 
 
 _lock = threading.Lock()
@@ -68,12 +71,36 @@ def stop_trace() -> Path:
         if not _present:
             raise RuntimeError("there is no trace to stop; call start_trace first")
         taken = _present.pop()
-    ranges = taken.finish()
+    profiles = taken.finish()
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = taken.folder / f"fgrad-{stamp}-{os.getpid()}-{taken.start_ns}.trace.json"
-    events = _events(ranges, taken.host, taken.start_ns)
+    events = _events(profiles, taken.host, taken.start_ns)
     path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}), encoding="utf-8")
     return path
+
+
+def save_html(trace_file: str | os.PathLike[str], html_file: str | os.PathLike[str] | None = None) -> Path:
+    """Write a page that shows a trace in any browser, without network; returns its path.
+
+    trace_file   what `stop_trace` returned
+    html_file    None: beside it, with .html instead of .trace.json
+
+    Raises FileNotFoundError, and ValueError for a file that is no trace.
+
+    >>> import tempfile
+    >>> start_trace(tempfile.mkdtemp())
+    >>> y = fnp.ones(3) * 2
+    >>> save_html(stop_trace()).suffix
+    '.html'
+    """
+    source = Path(trace_file)
+    found = json.loads(source.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or "traceEvents" not in found:
+        raise ValueError(f"{source} is no trace: it has no traceEvents; take one with start_trace")
+    name = source.name.removesuffix(".json").removesuffix(".trace")
+    target = source.with_name(f"{name}.html") if html_file is None else Path(html_file)
+    target.write_text(page(name, found["traceEvents"]), encoding="utf-8")
+    return target
 
 
 @contextmanager
@@ -128,9 +155,9 @@ def annotate_function(fun: _F, name: str | None = None) -> _F:
 
 
 def _events(
-    ranges: Sequence[Range], host: Sequence[tuple[str, int, int, int]], start_ns: int
+    profiles: Sequence[Profile], host: Sequence[tuple[str, int, int, int]], start_ns: int
 ) -> list[dict[str, Any]]:
-    """The events of the trace format: complete ones (X) in microseconds, and names (M)."""
+    """The events of the trace format: complete ones (X) in microseconds, counters (C), and names (M)."""
     events: list[dict[str, Any]] = []
 
     def name(kind: str, text: str, process: int, thread: int = 0) -> None:
@@ -145,16 +172,29 @@ def _events(
     name("process_name", "Python", _HOST)
     for text, thread, start, end in host:
         complete(text, "annotation", _HOST, thread, start, end)
-    lanes = ("called", "queued", "kernels")  # threads of a device
-    for number, device in enumerate(sorted({r.device for r in ranges}), _HOST + 1):
+    ranges = sorted([r for profile in profiles for r in profile.ranges], key=lambda r: r.start_ns)
+    levels = [level for profile in profiles for level in profile.levels]
+    devices = sorted({r.device for r in ranges} | {level.device for level in levels})
+    for number, device in enumerate(devices, _HOST + 1):
         name("process_name", device, number)
-        for thread, lane in enumerate(lanes):
-            name("thread_name", lane, number, thread)
-        for r in ranges:
-            if r.device != device:
-                continue
-            if r.kernel_runs:
-                complete(r.name, "kernel", number, 2, r.start_ns, r.end_ns, runs=r.kernel_runs)
-            else:
-                complete(r.name, "program", number, int(r.is_queued), r.start_ns, r.end_ns)
+        lanes: dict[str, int] = {}  # threads of the device
+        for r in (r for r in ranges if r.device == device):
+            lane = r.queue or ("kernels" if r.kind is Kind.KERNEL else "called")
+            if lane not in lanes:
+                lanes[lane] = len(lanes)
+                name("thread_name", lane, number, lanes[lane])
+            args: dict[str, Any] = {"runs": r.runs} if r.kind is Kind.KERNEL else {}
+            args |= {"bytes": r.nbytes} if r.kind is Kind.COPY else {}
+            args |= {"line": r.line} if r.line else {}
+            text = f"{r.name} {_short(r.line)}" if r.line else r.name
+            complete(text, r.kind.value, number, lanes[lane], r.start_ns, r.end_ns, **args)
+        for level in (level for level in levels if level.device == device):
+            used = {"in use": level.in_use, "kept for reuse": level.cached}
+            ts = (level.time_ns - start_ns) / 1e3
+            events.append({"ph": "C", "name": "memory (bytes)", "pid": number, "tid": 0, "ts": ts, "args": used})
     return events
+
+
+def _short(line: str) -> str:
+    """`model.py:12` of `dir/model.py:12, in loss`."""
+    return os.path.basename(line.partition(", in ")[0])

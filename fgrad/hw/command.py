@@ -25,6 +25,7 @@ class Role(Enum):
     SCRATCH = "scratch"
     ARENA = "arena"
     HANDLE = "handle"  # by which a program calls Python back
+    GATE = "gate"  # address of the word that lets the queues of a launch begin
     # known when the words are linked
     RUNTIME = "runtime"
     CAPTURED = "captured"  # address of an array that lives as long as the program
@@ -39,7 +40,7 @@ class Role(Enum):
     @property
     def is_per_copy(self) -> bool:
         """Whether each copy of the words has its own."""
-        return self in (Role.CONTROL, Role.SCRATCH, Role.ARENA, Role.HANDLE)
+        return self in (Role.CONTROL, Role.SCRATCH, Role.ARENA, Role.HANDLE, Role.GATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One kernel at its place in a program: its name, the sizes of its loops, and estimates for one run."""
+    """One kernel at its place in a program: its name, the sizes of its loops, estimates for one run, and the line of
+    the user's source that it computes ("" where that is not known).
+    """
 
     name: str
     sizes: tuple[int, ...]
     flops: int
     bytes: int
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Meter:
         calls = self.calls - self._since
         which = f"call {self.calls}" if calls == 1 else f"calls {self._since + 1} to {self.calls}"
         program_us = self._program_ns / 1e3 / max(calls, 1)
-        head = ("kernel", "shape", "runs", "us/run", "GFLOP/s", "GB/s", "share")
+        head = ("kernel", "shape", "runs", "us/run", "GFLOP/s", "GB/s", "share", "line")
         rows: list[tuple[str, ...]] = [head]
         for i in sorted(range(len(self.parts)), key=lambda i: -self._total_ns[i]):
             part, ns, runs = self.parts[i], self._total_ns[i], self._runs[i]
@@ -71,11 +74,14 @@ class Meter:
             rows.append((
                 part.name, "x".join(map(str, part.sizes)) or "1", f"{runs / max(calls, 1):g}",
                 f"{ns / 1e3 / runs:.2f}" if runs else "-", f"{part.flops * per_ns:.2f}", f"{part.bytes * per_ns:.2f}",
-                f"{100 * ns / self._program_ns:.1f}%" if self._program_ns else "-",
+                f"{100 * ns / self._program_ns:.1f}%" if self._program_ns else "-", part.line,
             ))  # fmt: skip
         widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
         lines = []
         for row in rows:
-            cells = [c.ljust(w) if k < 2 else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
-            lines.append("  ".join(cells))
+            cells = [
+                c.ljust(w) if k in (0, 1, len(head) - 1) else c.rjust(w)
+                for k, (c, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(cells).rstrip())
         return "\n".join([f"== hw/kernels of {self.name}: {which}, {program_us:.2f} us each", *lines])

@@ -11,16 +11,20 @@ them are one batch, which is submitted at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fgrad.hw.command import (
     Block,
     Command,
+    Copy,
+    Exec,
     Host,
     Role,
     Signal,
     Sym,
+    Timestamp,
     Wait,
     accesses,
     show,
@@ -99,6 +103,45 @@ class Plan:
                 lines.append(f"{self.lanes[step.lane]}:")
                 lines += [f"    {show(command)}" for command in step.commands]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """A plan that notes when each EXEC and COPY began and ended: `rows` says which, with its lane.
+
+    The times are 16 bytes for each row, in that order, of `nbytes` of memory.
+    """
+
+    plan: Plan
+    rows: tuple[tuple[Lane, Exec | Copy], ...]
+    nbytes: int
+
+
+def stamped(calls: Sequence[Call], memory: Sym) -> Stamped:
+    """The plan of the calls with time stamps.
+
+    memory  stands for the address of the times, see `Stamped`; it is the first lane's device's
+    """
+    found = plan(tuple(calls), BATCH_LIMIT // 3)
+    count = sum(isinstance(call.command, Exec | Copy) for call in calls)
+    block = Block(found.lanes[0].device if found.lanes else "host", memory, max(16 * count, 16))
+    rows: list[tuple[Lane, Exec | Copy]] = []
+    steps: list[Batch | HostCall] = []
+    for step in found.steps:
+        if isinstance(step, HostCall):
+            steps.append(step)
+            continue
+        commands: list[Command] = []
+        for command in step.commands:
+            if not isinstance(command, Exec | Copy):
+                commands.append(command)
+                continue
+            at = 16 * len(rows)
+            rows.append((found.lanes[step.lane], command))
+            # what it waits for stands before it: the time is that of the work
+            commands += [Timestamp(block.span(at, 8)), command, Timestamp(block.span(at + 8, 8))]
+        steps.append(replace(step, commands=tuple(commands)))
+    return Stamped(replace(found, steps=tuple(steps)), tuple(rows), block.nbytes)
 
 
 _HOST = -1  # the lane of the host itself

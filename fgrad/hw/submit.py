@@ -15,8 +15,9 @@ from functools import partial
 from typing import Protocol
 
 from fgrad.errors import CallbackFailedError, DeviceError
-from fgrad.hw.command import Command, Role, Signal, Sym, Wait
+from fgrad.hw.command import Block, Command, Poll, Role, Signal, Sym, Wait
 from fgrad.hw.flight import Flight, InFlight
+from fgrad.hw.libc import words
 from fgrad.hw.link import Encoded, Instance, Linked, encode_words, join, link
 from fgrad.hw.plan import Batch, HostCall, Lane, Plan
 from fgrad.hw.pool import Lease, Pool
@@ -94,6 +95,7 @@ class _Copy:
 
     instance: Instance
     lease: Lease
+    gate: int = 0  # address of its gate; 0: it has none
     running: int = 0
 
 
@@ -112,6 +114,8 @@ class _Segment:
 
     def add(self, batch: Batch, launch: Launch) -> None:
         port = launch.ports[batch.lane]
+        if launch.gated and not self.counts[batch.lane]:
+            self._add_gate(batch.lane, launch)
         for command in batch.commands:
             if isinstance(command, Signal):  # the tick of the record before it
                 assert isinstance(command.tick, Sym)
@@ -124,6 +128,13 @@ class _Segment:
                     self.waits[len(self.records)] = command
                 self.counts[batch.lane] += 1
                 self.records.append((batch.lane, record))
+
+    def _add_gate(self, lane: int, launch: Launch) -> None:
+        block = Block(launch.plan.lanes[lane].device, Sym(Role.GATE), 8)
+        record = launch.ports[lane].encode(Poll(block.span(), 1))
+        assert record is not None, "POLL is a command of its own"
+        self.counts[lane] += 1
+        self.records.append((lane, record))
 
     def link(self, launch: Launch) -> None:
         """Make one block: the records, then the words of each."""
@@ -162,8 +173,9 @@ class _Segment:
             for number, (_, record) in enumerate(self.records):
                 for sym, nbytes in record.memory:
                     known[replace(sym, index=number)] = lease.take(nbytes)
+            gate = lease.take(8) if any(p.sym.role is Role.GATE for p in self.linked.own) else 0
             address = lease.take(len(self.linked.data))
-            return _Copy(self.linked.instance(address, known), lease)
+            return _Copy(self.linked.instance(address, {**known, Sym(Role.GATE): gate}), lease, gate)
 
 
 def _inherited(record: Record, other: InFlight, until: int, flight: Flight) -> Exception | None:
@@ -178,6 +190,7 @@ class Launch:
     functions  those that its calls of the host name; called without arguments
     inherits   lanes whose failures, of work that was queued before a run, are failures of that run as well: it
                takes over what they made
+    gated      no queue begins before all of a submission is submitted, where it is for several
     """
 
     def __init__(
@@ -187,8 +200,10 @@ class Launch:
         name: str = "launch",
         functions: Mapping[str, Callable[[], object]] | None = None,
         inherits: frozenset[int] = frozenset(),
+        gated: bool = False,
     ) -> None:
         self.plan = plan
+        self.gated = gated and len(plan.lanes) > 1
         self.inherits = inherits
         self.name = name
         self.machines = machines
@@ -293,6 +308,8 @@ class Launch:
 
         flights: list[tuple[Port, Flight]] = []
         copy.running = len(segment.records)
+        if copy.gate:
+            words(copy.gate)[0] = 0
         try:
             for number, (lane, record) in enumerate(segment.records):
                 newest[lane] += 1
@@ -314,6 +331,9 @@ class Launch:
                     port.in_flight.cancel(flight)
                     copy.running -= 1
             raise
+        finally:
+            if copy.gate:
+                words(copy.gate)[0] = 1
 
     def _until(self, wait: Wait, numbers: Mapping[Sym, int]) -> int:
         """The tick that a command waits for, as it was written into its words."""

@@ -9,12 +9,13 @@ an address of it and host memory; two such devices take turns at a piece of host
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import Any
 
 from fgrad.hw.command import Block, Copy, Role, Sym
 from fgrad.hw.libc import ffi, memmove
-from fgrad.hw.plan import Call, Lane, plan
+from fgrad.hw.plan import Call, Lane, Stamped, plan, stamped
 from fgrad.hw.submit import Launch
 from fgrad.hw.timeline import Fence, HostTimeline
 
@@ -46,9 +47,13 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
     if nbytes <= INLINE_BYTES and _is_idle(target) and _is_idle(source):
         source.sync()  # nothing runs there: it raises what went wrong
         return _copy_now(target, target_address, source_address, nbytes)
-    lanes, launch = _launch(machines, target.name, source.name, nbytes)
-    fences = launch(inputs=[source_address], outputs=[target_address])
-    return fences[lanes.index(Lane(target.name))]
+    profile = getattr(target, "profile", None)
+    launch, times = _launch(machines, target.name, source.name, nbytes, profile is not None)
+    inputs = [source_address]
+    if profile is not None:
+        inputs.append(profile.expect(times, getattr(target, "clock_offset", int)()))
+    fences = launch(inputs=inputs, outputs=[target_address])
+    return fences[launch.plan.lanes.index(Lane(target.name))]
 
 
 def _is_idle(device: Any) -> bool:
@@ -75,14 +80,20 @@ def _copy_by_pieces(target: Any, to: int, source: Any, of: int, nbytes: int, slo
 
 def _copy_now(target: Any, target_address: int, source_address: int, nbytes: int) -> Fence:
     if nbytes:
+        start = time.monotonic_ns()
         memmove(target_address, source_address, nbytes)
+        profile = getattr(target, "profile", None)
+        if profile is not None:
+            profile.note_copy("copy", start, time.monotonic_ns(), nbytes)
     return Fence(getattr(target, "timeline", _DONE), 0)
 
 
 @lru_cache(maxsize=64)
-def _launch(machines: Any, target: str, source: str, nbytes: int) -> tuple[tuple[Lane, ...], Launch]:
+def _launch(machines: Any, target: str, source: str, nbytes: int, profiled: bool) -> tuple[Launch, Stamped]:
     into = Block(target, Sym(Role.OUTPUT, 0), nbytes)
     out_of = Block(source, Sym(Role.INPUT, 0), nbytes)
-    found = plan((Call(Lane(target), Copy(into.span(), out_of.span())),))
+    calls = (Call(Lane(target), Copy(into.span(), out_of.span())),)
+    times = stamped(calls, Sym(Role.INPUT, 1))
+    found = times.plan if profiled else plan(calls)
     inherits = frozenset({i for i, lane in enumerate(found.lanes) if lane.device == source != target})
-    return found.lanes, Launch(found, machines, f"copy of {nbytes} bytes to {target}", inherits=inherits)
+    return Launch(found, machines, f"copy of {nbytes} bytes to {target}", inherits=inherits), times

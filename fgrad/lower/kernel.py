@@ -28,12 +28,13 @@ in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges
 from fgrad.uop.dtype import DType
+from fgrad.uop.lines import lines
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Mode, Op
 
@@ -183,6 +184,7 @@ class Kernel:
     flops and bytes are estimates for one run; `work_ns` is the estimated time on one core.
     `width`: lanes of VEC loops.
     `unaligned`: buffers that may start anywhere, so that no store to them is streaming.
+    `about`: what it computes, where no statement names it.
     """
 
     name: str
@@ -197,7 +199,7 @@ class Kernel:
     work_ns: float = 0.0
     width: int = 1
     unaligned: frozenset[int] = frozenset()
-    notes: dict[str, object] = field(default_factory=dict)
+    about: tuple[UOp, ...] = ()
 
     @property
     def scratch_offsets(self) -> tuple[list[int], int]:
@@ -209,6 +211,14 @@ class Kernel:
             at += -(-s.size * s.dtype.itemsize // 64) * 64 + 64
         return offsets, at
 
+    @property
+    def line(self) -> str:
+        """The user's source line that the kernel computes, as far as lines are recorded: that of what it stores, or of
+        the nearest value below, in the kernel or else before it. Derivatives have the lines of what they are of.
+        """
+        stored = [*self.about, *[s.value for s in self.walk() if isinstance(s, Store)]]
+        return _nearest_line(stored, self.loads) or _nearest_line([*stored, *self.loads], {})
+
     def walk(self) -> Iterator[Stmt]:
         """All statements, outer before inner; those of a Call's meaning included."""
         stack = list(reversed(self.body))
@@ -217,3 +227,16 @@ class Kernel:
             yield s
             if isinstance(s, Loop | Reduction | Call):
                 stack.extend(reversed(s.body))
+
+
+def _nearest_line(roots: Sequence[UOp], leaves: Mapping[UOp, int]) -> str:
+    """The line of one of the roots, or of the nearest node below that is not below `leaves`; "" if none has one."""
+    level, seen = list(roots), set(roots)
+    while level:
+        for u in level:
+            if lines.of(u):
+                return lines.of(u)
+        below = dict.fromkeys([s for u in level if u not in leaves for s in u.src])
+        level = [u for u in below if u not in seen]
+        seen.update(level)
+    return ""

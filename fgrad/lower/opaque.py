@@ -65,7 +65,7 @@ class Sketch:
             tasks = -(-tasks_over // -(-tasks_over // tasks))
         kernel = Kernel(
             self.name, self.ranges, tuple(self.buffers), self.loads, tuple(body), self.scratch, tasks,
-            flops=elements, bytes=moved, work_ns=work, width=self.width,
+            flops=elements, bytes=moved, work_ns=work, width=self.width, about=tuple(targets),
         )  # fmt: skip
         return Built(kernel, (*self.nodes, *targets))
 

@@ -15,6 +15,7 @@ from fgrad.lower.views import VIEWS
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import const, is_const, permute, reduce_, reshape
 from fgrad.uop.dtype import DType
+from fgrad.uop.lines import lines
 from fgrad.uop.node import UOp, slot_param, toposort, uop
 from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import TANGENT, no_forward
@@ -37,13 +38,20 @@ def prepare(outs: Sequence[UOp]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for u in toposort(outs):
         new[u] = _row(u, tuple([new[s] for s in u.src]))
+    _carry(new)
     outs = _from_parts([new[o] for o in outs])
     new = {}
     for u in toposort(outs):
         src = tuple([new[s] for s in u.src])
         now = u if src == u.src else uop(u.op, src, u.arg)
         new[u] = _shared_out(now) if u.op is Op.REDUCE else now
+    _carry(new)
     return _without_fills([new[o] for o in outs])
+
+
+def _carry(new: dict[UOp, UOp]) -> None:
+    if lines.recording:
+        lines.carry(new)
 
 
 def undefined(dtype: DType, shape: tuple[int, ...]) -> UOp:
@@ -84,6 +92,7 @@ def _without_fills(outs: list[UOp]) -> list[UOp]:
         if u in filled:
             src = (undefined(u.dtype, u.shape), *src[1:])
         new[u] = u if src == u.src else uop(u.op, src, u.arg)
+    _carry(new)
     return [new[o] for o in outs]
 
 
@@ -119,6 +128,7 @@ def _from_parts(outs: list[UOp]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for u in order:
         new[u] = _rebuilt(u, new, part)
+    _carry(new)
     return [new[o] for o in outs]
 
 
@@ -151,7 +161,7 @@ def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
     if op is Op.SORT and 0 in src[0].shape:
         return uop(Op.TUPLE, tuple([const(0, s.dtype, s.shape) for s in src]))
     if op is Op.SORT and u.arg != src[0].ndim - 1:
-        return _sort_last(u.arg, src)
+        return _sort_last(u, src)
     if op is Op.REDUCE:
         return _reduce(u, src[0])
     if op in VIEWS and src[0].size == 0:
@@ -165,12 +175,13 @@ def _row(u: UOp, src: tuple[UOp, ...]) -> UOp:
     return u if src == u.src else uop(op, src, u.arg)
 
 
-def _sort_last(axis: int, src: tuple[UOp, ...]) -> UOp:
+def _sort_last(u: UOp, src: tuple[UOp, ...]) -> UOp:
     """A sort along another axis: that axis moved to the end, and back."""
-    n = src[0].ndim
+    axis, n = u.arg, src[0].ndim
     to = (*[i for i in range(n) if i != axis], axis)
     back = tuple([to.index(i) for i in range(n)])
     inner = uop(Op.SORT, tuple([permute(s, to) for s in src]), n - 1)
+    lines.note(inner, lines.of(u))
     return uop(Op.TUPLE, tuple([permute(uop(Op.GET, (inner,), i), back) for i in range(len(src))]))
 
 

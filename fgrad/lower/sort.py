@@ -42,7 +42,9 @@ def build_sort(name: str, u: UOp, limits: Limits) -> Kernel:
     tasks = -(-rows // -(-rows // tasks))
     statement = Sort(rows, n, tuple(range(count)), tuple(range(count, 2 * count)), tuple(range(5)))
     moved = 2 * sum([s.size * s.dtype.itemsize for s in u.src])
-    return Kernel(name, Ranges(), tuple(buffers), {}, (statement,), scratch, tasks, bytes=moved, work_ns=work)
+    return Kernel(
+        name, Ranges(), tuple(buffers), {}, (statement,), scratch, tasks, bytes=moved, work_ns=work, about=(u,)
+    )  # fmt: skip
 
 
 def ordered_key(dtype: DType) -> str:

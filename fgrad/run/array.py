@@ -6,6 +6,7 @@ exists only on concrete arrays, so one identity test in a generated wrapper chec
 
 from __future__ import annotations
 
+import time
 from ctypes import memmove
 from dataclasses import dataclass
 from typing import Any
@@ -249,10 +250,14 @@ def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device:
     if data.size:
         # the fresh buffer may still be read by queued work that the pool handed on in order
         out.sig.device.sync()
+        profile = getattr(out.sig.device, "profile", None)
+        start = time.monotonic_ns() if profile is not None else 0
         if data.flags.c_contiguous and data.dtype.isbuiltin == 1 and data.dtype == dtype.np:
             memmove(out.addr, data.__array_interface__["data"][0], data.nbytes)
         else:
             np.copyto(writable_view(out), data, casting="unsafe")
+        if profile is not None:
+            profile.note_copy("copy from the host", start, time.monotonic_ns(), out.sig.nbytes)
     return out
 
 

@@ -15,7 +15,7 @@ from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim
-from fgrad.trace.tracer import Tracer, is_arraylike, lift
+from fgrad.trace.tracer import Tracer, aval_of, is_arraylike, lift
 
 
 def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
@@ -33,7 +33,8 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
             return leaf if leaf.device is target else _moved(leaf, target)
         if not is_arraylike(leaf):
             raise TypeError(f"device_put takes arrays and numbers, got {leaf!r} of type {type(leaf).__name__}")
-        aval = lift(leaf).aval
+        # lifting an array would copy it once more
+        aval = aval_of(leaf) if isinstance(leaf, np.ndarray) else lift(leaf).aval
         return from_host(np.asarray(leaf), dtype=aval.dtype, weak=aval.weak, device=target)
 
     return tree.map_(put, x)

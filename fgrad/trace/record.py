@@ -18,6 +18,7 @@ from fgrad.trace.stage import open_params_below
 from fgrad.trace.tracer import Tracer
 from fgrad.uop.lines import lines
 from fgrad.uop.node import UOp
+from fgrad.uop.op import Op
 
 _alive: list[ref[Tracer]] = []  # in the order in which they were made
 _plain = Tracer.__init__
@@ -26,7 +27,10 @@ _plain = Tracer.__init__
 def _recording(self: Tracer, node: UOp, weak: bool = False, wide: UOp | None = None) -> None:
     _plain(self, node, weak, wide)
     if node.src:
-        lines.note(node, user_frame())
+        line = user_frame()
+        lines.note(node, line)
+        if node.op is Op.GET:  # nobody has a tracer of the whole
+            lines.note(node.src[0], line)
     if "leaks" in config.check:
         _alive.append(ref(self))
 
@@ -86,7 +90,7 @@ def recording() -> Iterator[None]:
 
 
 def _settings_changed() -> None:
-    _record(bool(config.check & {"nan", "leaks"}))
+    _record(bool(config.check & {"nan", "leaks"}) or any(w.partition(":")[0] in ("hw", "kernels") for w in config.show))
 
 
 def _record(wanted: bool) -> None:

@@ -240,8 +240,11 @@ def test_a12_a_device_may_have_several_queues(bench: Bench) -> None:
     for i in range(8):
         at = 16 * i
         calls.append(Call(Lane(name), bench.write(at, i)))
-        calls.append(Call(Lane(name, "copy"), Copy(bench.block.span(at + 8, 8), bench.block.span(at, 8))))
-    Launch(plan(tuple(calls)), bench.device.machines)()
+        queue = bench.device.copy_queues[i % 2]
+        calls.append(Call(Lane(name, queue), Copy(bench.block.span(at + 8, 8), bench.block.span(at, 8))))
+    launch = Launch(plan(tuple(calls)), bench.device.machines)
+    assert {lane.queue for lane in launch.plan.lanes} == {"compute", "copy", "copy1"}
+    launch()
     bench.device.sync()
     assert [bench.word(16 * i + 8) for i in range(8)] == list(range(8))
 
@@ -292,6 +295,40 @@ def test_a16_structures_are_arguments_by_their_address(bench: Bench) -> None:
         launch(scalars=[value])
         device.sync()
         assert bench.word(64) == 2 * value
+
+
+@queued
+def test_a17_queues_of_a_gated_launch_begin_when_all_is_submitted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, machines = bench.device, bench.device.machines
+    other = get_device({"cpu": "cpu:2", "sim": "sim:2"}[device.name.partition(":")[0]])
+    there = Bench(other, 64)
+    value = Sym(Role.SCALAR, 0)
+    calls = (
+        Call(Lane(device.name), bench.write(0, value)),
+        Call(Lane(other.name), there.write(0, value)),
+        Call(Lane(other.name), Copy(there.block.span(8, 8), bench.block.span(0, 8))),
+    )
+    launch, push = Launch(plan(calls), machines, gated=True), machines.push
+    seen: list[tuple[int, int]] = []
+
+    def slow_push(records: int, count: int) -> int:
+        taken = push(records, count)
+        time.sleep(0.01)
+        for _ in range(50 if device.name.startswith("sim") else 0):
+            device.machine.step()
+        seen.append((bench.word(0), there.word(0)))
+        return int(taken)
+
+    monkeypatch.setattr(machines, "push", slow_push)
+    for i in range(1, 4):
+        launch(scalars=[i])
+        device.sync()
+        other.sync()
+        assert (bench.word(0), there.word(0), there.word(8)) == (i, i, i)
+    assert seen == [(0, 0), (1, 1), (2, 2)], "nothing began before the gate was opened"
+    other.pool.give(there.address, 64)
 
 
 SUMS = """

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from fgrad.hw.command import Block, Copy, Exec, Host, Signal, Wait, accesses
-from fgrad.hw.plan import Batch, Call, HostCall, Lane, Plan, plan
+from fgrad.hw.command import Block, Copy, Exec, Host, Role, Signal, Sym, Timestamp, Wait, accesses
+from fgrad.hw.plan import BATCH_LIMIT, Batch, Call, HostCall, Lane, Plan, plan, stamped
 
 DEVICES = ["cpu", "cpu:1", "cpu:2"]
 LANES = [Lane(device, queue) for device in DEVICES for queue in ("compute", "copy")]
@@ -230,3 +230,29 @@ def test_a_device_waits_at_the_end_for_what_others_do_to_its_memory() -> None:
         "cpu/compute:",
         "    WAIT lane=0 tick=tick0+1",
     ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_stamped_plan_is_the_plan_with_the_times_around_all_work(seed: int) -> None:
+    calls = random_calls(random.Random(seed))
+    found = stamped(calls, Sym(Role.INPUT, 9))
+    bare = []
+    for step in found.plan.steps:
+        if isinstance(step, HostCall):
+            bare.append(step)
+            continue
+        commands = step.commands
+        for i, command in enumerate(commands):
+            if isinstance(command, Exec | Copy):
+                number = next(k for k, row in enumerate(found.rows) if row[1] is command)
+                before, after = commands[i - 1], commands[i + 1]
+                assert isinstance(before, Timestamp) and isinstance(after, Timestamp)
+                assert (before.target.address, after.target.address) == (
+                    Sym(Role.INPUT, 9, 16 * number),
+                    Sym(Role.INPUT, 9, 16 * number + 8),
+                )
+        rest = tuple(command for command in commands if not isinstance(command, Timestamp))
+        bare.append(Batch(step.lane, rest, step.round))
+    assert tuple(bare) == plan(calls, BATCH_LIMIT // 3).steps
+    work = [call.command for call in calls if isinstance(call.command, Exec | Copy)]
+    assert found.nbytes == max(16, 16 * len(work)) and len(found.rows) == len(work)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fgrad
@@ -82,3 +83,82 @@ def test_traces_do_not_nest(tmp_path: Path) -> None:
     with profiler.trace(tmp_path):
         with pytest.raises(RuntimeError, match="stop_trace first"):
             profiler.start_trace(tmp_path)
+
+
+def test_copies_and_memory_stand_in_it(tmp_path: Path) -> None:
+    f = fgrad.jit(lambda x: x * 2.0)
+    f(fnp.ones(1 << 19))
+    fgrad.device_put(np.ones(3), "cpu:1")
+    profiler.start_trace(tmp_path)
+    x = fgrad.device_put(np.ones(1 << 19, np.float32), "cpu")  # too long for a copy by the host
+    y = fgrad.device_put(x, "cpu:1")
+    small = fgrad.device_put(fgrad.device_put(np.ones(10, np.float32), "cpu"), "cpu:1")
+    fgrad.block_until_ready((y, small))
+    path = profiler.stop_trace()
+    copies = [e for e in events_of(path) if e["cat"] == "copy"]
+    sizes = sorted((e["name"], e["args"]["bytes"]) for e in copies)
+    assert sizes == [("copy", 40), ("copy", 1 << 21), ("copy from the host", 40), ("copy from the host", 1 << 21)]
+    levels = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "C"]
+    assert max(e["args"]["in use"] for e in levels) >= 1 << 21
+    assert {e["name"] for e in levels} == {"memory (bytes)"}
+
+
+def test_the_sim_device_tells_its_kernels_and_copies_by_queue(tmp_path: Path) -> None:
+    def turned(x: Any) -> Any:
+        return fnp.concatenate([x, x]), fnp.tanh(x @ x), x
+
+    f = fgrad.jit(turned)
+    x = fgrad.device_put(np.ones((4, 4), np.float32), "sim:6")
+    want = [np.asarray(y).copy() for y in f(x)]
+    profiler.start_trace(tmp_path)
+    for _ in range(2):
+        for got, y in zip(f(x), want, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), y)
+    text = json.loads(profiler.stop_trace().read_text())["traceEvents"]
+    (device,) = [e["pid"] for e in text if e["name"] == "process_name" and e["args"]["name"] == "sim:6"]
+    queues = {e["tid"]: e["args"]["name"] for e in text if e["name"] == "thread_name" and e["pid"] == device}
+    events = [e for e in text if e["ph"] == "X" and e["pid"] == device]
+    kernels = [e for e in events if e["cat"] == "kernel"]
+    assert {queues[e["tid"]] for e in kernels} == {"compute"} and len(kernels) >= 4
+    assert {queues[e["tid"]] for e in events if e["cat"] == "copy"} <= {"copy", "copy1"}
+    programs = [e for e in events if e["cat"] == "program"]
+    assert [e["name"] for e in programs] == ["turned"] * 2 and programs[0]["ts"] < programs[1]["ts"]
+    for e in kernels:
+        assert any(p["ts"] <= e["ts"] and e["ts"] + e["dur"] <= p["ts"] + p["dur"] + 1e-3 for p in programs)
+
+
+def test_kernels_are_named_by_the_line_that_they_compute(tmp_path: Path, capfd: Any) -> None:
+    def layers(x: Any) -> Any:
+        y = fnp.tanh(x @ x)
+        y = fnp.sort(y, axis=1)
+        return fnp.cumsum(y, axis=0)
+
+    first = layers.__code__.co_firstlineno
+    with config.override(show="kernels:layers"):
+        x = fnp.ones((8, 8))
+        profiler.start_trace(tmp_path)
+        fgrad.jit(layers)(x)
+        names = [e["name"] for e in events_of(profiler.stop_trace()) if e["cat"] == "kernel"]
+    lines = {int(name.rpartition(":")[2]) for name in names if "test_profiler.py:" in name}
+    assert lines == {first + 1, first + 2, first + 3}
+    table = capfd.readouterr().err
+    assert all(f"test_profiler.py:{line}, in " in table for line in lines)
+
+
+def test_a_page_shows_a_trace_without_network(tmp_path: Path) -> None:
+    profiler.start_trace(tmp_path)
+    with profiler.annotate("</script><b>"):
+        fgrad.jit(lambda x: x + 1)(fnp.ones(3))
+    path = profiler.stop_trace()
+    page = profiler.save_html(path)
+    text = page.read_text()
+    assert page == path.with_name(path.name.removesuffix(".trace.json") + ".html")
+    assert "http" not in text and "src=" not in text and "<b>" not in text.partition("<canvas")[2]
+    data = text.partition('<script id="events" type="application/json">')[2].partition("</script>")[0]
+    assert json.loads(data) == json.loads(path.read_text())["traceEvents"]
+    other = profiler.save_html(path, tmp_path / "other.html")
+    assert other.read_text() == text
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("[]")
+    with pytest.raises(ValueError, match="is no trace"):
+        profiler.save_html(wrong)

@@ -20,7 +20,7 @@ from fgrad.backends.cpu.forks import after_fork
 from fgrad.backends.cpu.host_calls import is_inside
 from fgrad.backends.cpu.kept import lower_or_find
 from fgrad.backends.cpu.port import CpuPort, QueueTimeline, machines, submission
-from fgrad.backends.cpu.profile import Profile, Stamps
+from fgrad.backends.cpu.profile import Stamps
 from fgrad.backends.cpu.queue import Queue
 from fgrad.config import config
 from fgrad.errors import (
@@ -33,7 +33,7 @@ from fgrad.errors import (
 from fgrad.hw.device import register_device
 from fgrad.hw.flight import Flight
 from fgrad.hw.pool import Pool, host_pool
-from fgrad.hw.profile import Range
+from fgrad.hw.profile import Profile, Range
 from fgrad.hw.timeline import Fence, wait
 from fgrad.lower.limits import Limits
 from fgrad.uop.program import Program
@@ -207,17 +207,19 @@ class CpuDevice:
     # ---- profiling
     def start_profile(self) -> None:
         """Take time stamps around every program from now on. Costs about 10 us a call."""
-        self.profile = Profile(self.name)
+        self.profile = Profile(self.name, self.pool)
         for executable in tuple(self._executables):
             executable.hide_tables(True)
 
-    def stop_profile(self) -> list[Range]:
-        """Wait for the device and return what it did since `start_profile`."""
+    def stop_profile(self) -> Profile | None:
+        """Wait for the device and return what it did since `start_profile`; None if it was not profiled."""
         profile, self.profile = self.profile, None
         for executable in tuple(self._executables):
             executable.hide_tables(False)
         self.sync()
-        return [] if profile is None else sorted(profile.ranges, key=lambda r: r.start_ns)
+        if profile is not None:
+            profile.finish()
+        return profile
 
     # ---- forking
     def _forked(self, is_child: bool) -> None:
@@ -243,7 +245,8 @@ def _stamped(flight: Flight, profile: Profile, stamps: Stamps) -> Flight:
         return flight.error(flight)
 
     def finish() -> None:
-        profile.add(flight.name, stamps)
+        profile.ranges.append(Range(profile.device, flight.name, *stamps.read(), queue="compute"))
+        profile.note_level()
         flight.finish()
 
     return Flight(0, flight.name, error, finish, flight.work_ms)

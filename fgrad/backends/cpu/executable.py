@@ -189,10 +189,13 @@ class CpuExecutable:
         if self.queued or not device.queue.is_idle():
             device.enqueue(self, entry)
             return
-        if device.profile is None:
+        profile = device.profile
+        if profile is None:
             self.native(entry[1])
         else:
-            device.profile.run(self.name, self.native, entry[1])
+            start = time.monotonic_ns()
+            self.native(entry[1])
+            profile.note(self.name, start, time.monotonic_ns())
         error = table.take_error(self.name) if table.control[Ctl.ERROR // 4] else None
         self._home.append(entry)
         if error is not None:
@@ -257,4 +260,4 @@ class CpuExecutable:
 def _part(kernel: Kernel) -> Part:
     """What the table of kernels says of one."""
     sizes = {s.range: s.size for s in kernel.walk() if isinstance(s, Loop)}
-    return Part(kernel.name, tuple(sizes.values()), kernel.flops, kernel.bytes)
+    return Part(kernel.name, tuple(sizes.values()), kernel.flops, kernel.bytes, kernel.line)

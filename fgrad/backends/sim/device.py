@@ -1,6 +1,10 @@
-"""The SIM device. `sim`, `sim:1` and so on are devices of one machine, each with two queues."""
+"""The SIM device. `sim`, `sim:1` and so on are devices of one machine, each with a queue for programs and two for
+copies.
+"""
 
 from __future__ import annotations
+
+import time
 
 from fgrad.backends.sim.executable import SimExecutable
 from fgrad.backends.sim.port import SimPort, machines
@@ -11,6 +15,7 @@ from fgrad.hw.libc import memset
 from fgrad.hw.mock.address import Range
 from fgrad.hw.mock.machine import Machine
 from fgrad.hw.pool import Pool
+from fgrad.hw.profile import Profile
 from fgrad.hw.timeline import wait
 from fgrad.lower.limits import Limits
 from fgrad.lower.pipeline import lower
@@ -44,25 +49,30 @@ class SimPool(Pool):
 class SimDevice:
     """See the module.
 
-    machines  the machine and its queues
-    machine   to step it, to set its seed and its faults (`machine.restart`)
+    machines     the machine and its queues
+    machine      to step it, to set its seed and its faults (`machine.restart`)
+    copy_queues  take turns
+    profile      what it did and when, while it is profiled
     """
 
     machines = machines
     wants_whole_arguments = True
+    copy_queues = ("copy", "copy1")
 
     def __init__(self, index: int) -> None:
         self.name = f"sim:{index}" if index else "sim"
         self.machine = machines.machine
         self.pool = SimPool(self.name, self.machine)
         self.limits = Limits()
-        self.ports = {
-            queue: SimPort(self.machine.add_processor(f"{self.name}/{queue}", RING_WORDS), self.pool, queue == "copy")
-            for queue in ("compute", "copy")
-        }
+        self.ports = {queue: self._port(queue) for queue in ("compute", *self.copy_queues)}
         self.port = self.ports["compute"]
         self.timeline = self.port.timeline
         self.pool.clock = self.timeline
+        self.profile: Profile | None = None
+
+    def _port(self, queue: str) -> SimPort:
+        processor = self.machine.add_processor(f"{self.name}/{queue}", RING_WORDS)
+        return SimPort(processor, self.pool, copies_only=queue in self.copy_queues)
 
     @property
     def in_flight(self) -> InFlight:
@@ -88,6 +98,23 @@ class SimDevice:
                 port.in_flight.retire()
                 port.in_flight.raise_unseen()
         self.pool.settle()
+
+    # ---- profiling
+    def start_profile(self) -> None:
+        """Take time stamps around every kernel and copy from now on."""
+        self.profile = Profile(self.name, self.pool)
+
+    def stop_profile(self) -> Profile | None:
+        """Wait for the device and return what it did since `start_profile`; None if it was not profiled."""
+        profile, self.profile = self.profile, None
+        self.sync()
+        if profile is not None:
+            profile.finish()
+        return profile
+
+    def clock_offset(self) -> int:
+        """What added to the machine's clock now gives `time.monotonic_ns`: it stands still while nobody steps it."""
+        return time.monotonic_ns() - self.machine.now_ns
 
     def reset(self) -> None:
         """Drop what is queued, and be usable again; see `fgrad.hw.device.reset`.

@@ -17,7 +17,7 @@ from fgrad.errors import CallbackFailedError, DeviceError
 from fgrad.hw.command import Block, Command, Copy, Exec, Host, Role, Span, Sym
 from fgrad.hw.mock.machine import Context
 from fgrad.hw.mock.packet import listing
-from fgrad.hw.plan import Call, Lane, Plan, plan
+from fgrad.hw.plan import Call, Lane, Plan, Stamped, plan, stamped
 from fgrad.hw.pool import Lease
 from fgrad.hw.submit import Launch
 from fgrad.hw.window import window
@@ -85,15 +85,26 @@ class SimExecutable:
         self._words: Sequence[int] = ()  # of the call that is being submitted
         self._codes = _Codes(device.machine.remove_code)
         self._functions: dict[str, Callable[[], object]] = {}
-        self.launch: Launch | None = None
-        names = device.port.programs
-        with device.machines.lock:  # another program's steps have the same names
+        self._programs: dict[str, Loaded] = {}
+        self._names: dict[str, tuple[str, str]] = {}  # EXEC's name -> the kernel's, its source line
+        self._copies = 0
+        self._calls = tuple([self._call(i, s) for i, s in enumerate(lowered.block.steps)])
+        self.plan: Plan = plan(self._calls)
+        self.launch = self._make_launch(self.plan)
+        self._stamped: tuple[Stamped, Launch] | None = None  # made when it is first profiled
+
+    def _make_launch(self, found: Plan) -> Launch | None:
+        """None where there is nothing to do. Queues that work together begin together."""
+        names, machines = self.device.port.programs, self.device.machines
+        if not found.steps:
+            return None
+        with machines.lock:  # another program's steps have the same names
             before = dict(names)
-            self.plan: Plan = plan(tuple([self._call(i, s) for i, s in enumerate(lowered.block.steps)]))
-            if self.plan.steps:
-                self.launch = Launch(self.plan, device.machines, name, self._functions)
+            names.update(self._programs)
+            launch = Launch(found, machines, self.name, self._functions, gated=True)
             names.clear()  # the numbers are in the packets now
             names.update(before)
+        return launch
 
     # ---- steps become commands
     def _call(self, number: int, step: Step) -> Call:
@@ -103,7 +114,9 @@ class SimExecutable:
             case CopyStep():
                 target, source = self._span(step.writes[0]), self._span(step.reads[0])
                 if target is not None and source is not None and target.length == source.length:
-                    return Call(Lane(self.device.name, "copy"), Copy(target, source))
+                    queue = self.device.copy_queues[self._copies % len(self.device.copy_queues)]
+                    self._copies += 1
+                    return Call(Lane(self.device.name, queue), Copy(target, source))
                 reads, writes = list(step.reads), list(step.writes)
             case steps.Launch():
                 pairs = list(zip(step.arguments, step.kernel.buffers, strict=True))
@@ -128,7 +141,8 @@ class SimExecutable:
             f"{self.name} {name}", partial(_run, self.twin, step, used, frozenset(reads), frozenset(writes), self)
         )
         self._codes.numbers.append(code)
-        self.device.port.programs[name] = Loaded(code, (self._codes, self))
+        self._programs[name] = Loaded(code, (self._codes, self))
+        self._names[name] = (name.partition(":")[2], kernel.line if kernel else "")
         command = Exec(name, tuple([self._word(m) for m in used]), self._spans(reads), self._spans(writes))
         return Call(compute, command)
 
@@ -187,12 +201,24 @@ class SimExecutable:
         lease = Lease(self.device.pool)
         arena = lease.take(self.arena_bytes)
         inputs = [*[word & (1 << 64) - 1 for word in argument_words[:count]], arena]
+        profile, launch = self.device.profile, self.launch
         with self._turn:
             before, self._words = self._words, [*inputs, *argument_words[count:]]
             try:
-                self.launch(inputs, argument_words[count:])
+                if profile is not None:
+                    times, launch = self._with_stamps()
+                    inputs.append(profile.expect(times, self.device.clock_offset(), self.name, self._names))
+                launch(inputs, argument_words[count:])
             finally:
                 self._words = before
+
+    def _with_stamps(self) -> tuple[Stamped, Launch]:
+        if self._stamped is None:
+            times = stamped(self._calls, Sym(Role.INPUT, len(self.in_sizes) + 1))
+            launch = self._make_launch(times.plan)
+            assert launch is not None, "there is something to do, as there is without stamps"
+            self._stamped = times, launch
+        return self._stamped
 
     def _host(self, step: HostStep) -> None:
         """Between two submissions: call Python on what is in memory now."""

@@ -236,7 +236,7 @@ class SimMachines:
         device: _SimDevice | None = get_device(lane.device) if kind == "sim" else None
         port = device.ports.get(lane.queue) if device else None
         if port is None:
-            raise DeviceError(f"SIM devices have no queue {lane}; each has two, 'compute' and 'copy'")
+            raise DeviceError(f"SIM devices have no queue {lane}; each has 'compute', 'copy' and 'copy1'")
         return port
 
     def push(self, records: int, count: int) -> int:

@@ -573,7 +573,7 @@ def test_a_profiled_device_tells_what_ran_and_when(device: CpuDevice, cells: lis
     program = make(device, PLUS_ONE, "f", work)
     program.call([x, y])
     device.sync()
-    assert device.stop_profile() == []
+    assert device.stop_profile() is None
     device.start_profile()
     assert program.tables == [], "generated code finds none and goes the general way"
     start = time.monotonic_ns()
@@ -581,9 +581,13 @@ def test_a_profiled_device_tells_what_ran_and_when(device: CpuDevice, cells: lis
     for _ in range(3):
         program.call([x, y])
         late.call([x, y])
-    ranges = device.stop_profile()
+    profile = device.stop_profile()
+    assert profile is not None
+    ranges = profile.ranges
     assert [r.name for r in ranges] == ["f", "g"] * 3
-    assert all(r.is_queued == (work == QUEUED) and r.device == "cpu:5" for r in ranges)
+    assert all(r.queue == ("compute" if work == QUEUED else "") and r.device == "cpu:5" for r in ranges)
+    levels = profile.levels
+    assert len(levels) >= 6 and all(level.in_use >= 0 and level.cached >= 0 for level in levels)
     times = [start, *[t for r in ranges for t in (r.start_ns, r.end_ns)], time.monotonic_ns()]
     assert times == sorted(times)
     assert program.tables and late.tables

@@ -114,7 +114,7 @@ class Memory:
                 command = Exec("mix", (a, b, n), (a, b), (a,))
             else:
                 command = Copy(y.span(to, n), x.span(of, n))
-                queue = r.choice(("compute", "copy"))
+                queue = r.choice(("compute", "copy", "copy1"))
             calls.append(Call(Lane(r.choice(NAMES), queue), command))
         return tuple(calls)
 
@@ -138,7 +138,8 @@ def test_random_programs_over_four_devices_equal_the_sequential_model(seed: int,
     memory = Memory(devices, r)
     for _ in range(3):
         calls = memory.random_calls(r, r.randrange(2, 40))
-        launch = Launch(plan(calls, batch_limit=r.choice((4, 16, 64))), devices[0].machines)
+        limit, gated = r.choice((4, 16, 64)), r.random() < 0.5
+        launch = Launch(plan(calls, batch_limit=limit), devices[0].machines, gated=gated)
         for _ in range(r.randrange(1, 4)):  # several in flight at once
             launch()
             memory.run_model(calls)
