@@ -54,6 +54,7 @@ NO_ARRAY = {
         conv_general_permutations conv_general_shape_tuple conv_shape_tuple
         conv_transpose_shape_tuple dtype empty full iota padtype_to_pads
         reduce_window_shape_tuple platform_dependent""",
+    "scipy.special": "bernoulli",
 }
 
 # How a function is tried, where its parameters' names do not tell. x, y, z: [3, 3], between 0 and 1; u, v: [4];
@@ -138,7 +139,8 @@ EXAMPLES = {
         """,
     "scipy.special": """
         betainc(1.5, 0.5, x) boxcox(x, y) boxcox1p(x, y) comb(x, y) multigammaln(x + 2, 2) poch(x, y) polygamma(1, x)
-        gammainc(x, y) gammaincc(x, y) zeta(x + 1, y) factorial(x)
+        gammainc(x, y) gammaincc(x, y) zeta(x + 1, y) factorial(x) bessel_jn(x, v=2) expn(2, x) hyp1f1(x, y + 1, z)
+        hyp2f1(x, y, z + 1, x * 0.5) owens_t(x, y) sph_harm_y(2, 1, x, y)
         """,
 }
 # Their results count as constants: by definition, or since they are found on the host from the values.

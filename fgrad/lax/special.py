@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from fgrad.lax.elementwise import float_node
 from fgrad.lax.loops import while_loop
 from fgrad.numpy.common import binary, common, need, public
@@ -398,17 +400,42 @@ def _polygamma(m: int, x: ArrayLike) -> Array:
     return Tracer(_in_double(value, node), weak)
 
 
-def polygamma(m: int, x: ArrayLike) -> Array:
-    """The derivative of order `m` (a Python integer >= 0) of digamma, for x > 0; NaN below, for m > 0."""
-    try:
-        order = int(m)
-    except TypeError:
-        raise NotImplementedError("polygamma of a computed order; give it as a Python int") from None
-    need(
-        order == m and order >= 0,
-        "polygamma",
-        f"the order must be an integer of at least 0, got {m}",
-    )
+def _polygamma_of(m: UOp, x: UOp) -> UOp:
+    """The derivative of order m of digamma: (-1)^(m + 1) m! zeta(m + 1, x); NaN for orders that are none."""
+    good = build.and_(build.lt(0, m), build.lt(0, x))
+    order, y = where(good, m, build.const_like(1, m)), where(good, x, build.const_like(1, x))
+    size = mul(exp(lgamma(add(order, 1))), zeta_node(add(order, 1), y))
+    size = where(build.eq(x, 0), build.const_like(math.inf, x), size)
+    odd = build.eq(sub(m, mul(build.floor(mul(m, 0.5)), 2)), 1)
+    value = where(odd, size, neg(size))
+    value = where(build.le(0, x), value, build.const_like(math.nan, x))
+    value = where(build.eq(m, 0), uop(Op.DIGAMMA, (x,)), value)
+    return where(build.and_(build.le(0, m), build.eq(m, build.floor(m))), value, build.const_like(math.nan, x))
+
+
+_POLYGAMMA = Formula(
+    "polygamma",
+    lambda m, x: _in_double(_polygamma_of, m, x),
+    (None, lambda m, x: _in_double(lambda n, y: _polygamma_of(add(n, 1), y), m, x)),
+)
+
+
+@binary
+def _polygamma_of_orders(m: ArrayLike, x: ArrayLike) -> Array:
+    nodes, weak = _pair("polygamma", m, x)
+    return Tracer(_POLYGAMMA.node(*nodes), weak)
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The derivative of order `m` (an integer >= 0, or an array of them) of digamma, for x > 0; NaN below, for m > 0.
+
+    >>> polygamma(1, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
+    if not isinstance(m, int | np.integer):
+        return _polygamma_of_orders(m, x)
+    order = int(m)
+    need(order >= 0, "polygamma", f"the order must be an integer of at least 0, got {m}")
     return _polygamma(order, x)
 
 

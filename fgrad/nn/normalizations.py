@@ -13,6 +13,7 @@ import numpy as np
 
 from fgrad.lax.derivatives import still_node
 from fgrad.numpy.common import axes_of, need, public
+from fgrad.numpy.elementwise import magnitude
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, lift, promoted
 from fgrad.uop import build
@@ -87,13 +88,19 @@ def logsumexp(
 ) -> Any:
     """log(sum(b * exp(a))) over `axis` (all by default), without overflow.
 
-    b            factors; with `return_sign` the sum may be negative: gives (log |sum|, its sign)
+    a            may be complex
+    b            factors; with `return_sign` the sum may be negative: gives (log |sum|, its sign), where the sign of
+                 a complex sum is sum / |sum|
     where        elements to count
 
     >>> logsumexp(fnp.array([1000.0, 0.0]))
     Array(1000., dtype=float32)
     """
-    x, weak = _operand("logsumexp", a)
+    (x,), dtype, weak = promoted(a, least=dt.default_float())
+    if dtype.is_complex or (b is not None and lift(b).node.dtype.is_complex):
+        found = _complex_logsumexp(a, b, axis, keepdims, where)
+        return found if return_sign else _log_of(*found)
+    need(dtype.is_float, "logsumexp", f"it takes numbers, not {dtype}")
     factor = None
     if b is not None:
         nodes, _, _ = promoted(a, b, least=dt.default_float())
@@ -128,6 +135,31 @@ def logsumexp(
     else:
         value = _log_total(total, shift)
     return Tracer(_restored(build.cast(value, x.dtype), x, axes, keepdims), weak)
+
+
+def _complex_logsumexp(a: Any, b: Any, axis: Axis, keepdims: bool, where_: Any) -> tuple[Tracer, Tracer]:
+    """(log |sum|, sum / |sum|) of complex numbers: shifted by the largest real part; of an empty sum (-inf, 0)."""
+    nodes, dtype, weak = promoted(a, 1.0 if b is None else b, least=dt.default_float())
+    shape = build.broadcast_shapes(*[n.shape for n in nodes])
+    x, factor = [_kept(build.broadcast_to(n, shape), where_, 0.0) for n in nodes]
+    axes = axes_of(axis, x.ndim, "logsumexp")
+    counts = _kept(build.ne(factor, build.zeros_like(factor)), where_, False)
+    real = build.real(x)
+    shift = _shift(build.where(counts, real, build.const_like(-math.inf, real)), axes)
+    moved = build.sub(x, build.cast(_along(shift, real, axes), dtype))
+    safe = build.where(counts, moved, build.zeros_like(moved))
+    total = build.reduce_(build.where(counts, mul(exp(safe), factor), build.zeros_like(x)), axes)
+    size = magnitude(total)
+    one = build.where(build.eq(size, 0), build.const_like(1, size), size)
+    sign = build.div(total, build.cast(one, dtype))
+    value, sign = [_restored(v, x, axes, keepdims) for v in (_log_total(size, shift), sign)]
+    return Tracer(value, weak), Tracer(sign, weak)
+
+
+def _log_of(size: Tracer, sign: Tracer) -> Tracer:
+    """The complex logarithm of a number, from that of its absolute value and from its sign."""
+    angle = uop(Op.ATAN2, (build.imag(sign.node), build.real(sign.node)))
+    return Tracer(build.complex_(size.node, angle), size.weak)
 
 
 @public(static=("axis", "keepdims"))

@@ -12,6 +12,7 @@ from fgrad.numpy.blocks import adjoint, mm
 from fgrad.numpy.common import axis_of, from_host, host, lift, need, public, size_of
 from fgrad.numpy.creation import listed
 from fgrad.numpy.differences import convolve
+from fgrad.numpy.elementwise import magnitude
 from fgrad.numpy.repeating import trim_zeros
 from fgrad.numpy.running import prefix
 from fgrad.numpy.searching import count_before
@@ -253,7 +254,7 @@ def polyfit(
     for v in weights:
         left = build.mul(left, build.expand(v, [(1, order)]))
         values = build.mul(values, build.broadcast_to(build.reshape(v, (n,) + (1,) * (values.ndim - 1)), values.shape))
-    size = build.abs_(left)
+    size = magnitude(left)
     scale = build.sqrt(build.reduce_(build.mul(size, size), (0,)))  # of the columns, to be well conditioned
     scale = build.where(build.eq(scale, 0), build.const_like(1, scale), scale)
     left = build.div(left, build.cast(build.expand(scale, [(0, n)]), wide))

@@ -52,6 +52,8 @@ def test_polynomials_are_fitted_in_a_stage(columns: tuple[int, ...], same: Calla
     for options in ({}, {"w": w}, {"cov": True, "w": w}, {"cov": "unscaled"}, {"rcond": 0.1}, {"full": True}):
         found = jit(lambda x, y, options=options: fnp.polyfit(x, y, 2, **options))(x, y)
         same(found, np.polyfit(x, y, 2, **options))
+    z = x + 1j * w
+    same(jit(lambda x, y: fnp.polyfit(x, y, 2))(z, y), np.polyfit(z, y, 2))
     slope = grad(lambda y: fnp.sum(fnp.polyfit(x, y, 2)[0]))(y)
     moved = np.polyfit(x, y + 1e-3 * np.eye(8)[0].reshape(8, *(1,) * len(columns)), 2) - np.polyfit(x, y, 2)
     np.testing.assert_allclose(slope[0], moved[0] / 1e-3, rtol=1e-6)
