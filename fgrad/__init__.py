@@ -39,6 +39,8 @@ from fgrad.trace.jacobian import hessian as hessian
 from fgrad.trace.jacobian import jacfwd as jacfwd
 from fgrad.trace.jacobian import jacrev as jacrev
 from fgrad.trace.ref import Ref as Ref
+from fgrad.trace.ref import empty_ref as empty_ref
+from fgrad.trace.ref import free_ref as free_ref
 from fgrad.trace.ref import freeze as freeze
 from fgrad.trace.ref import new_ref as new_ref
 from fgrad.trace.ref import swap as swap
@@ -155,10 +157,12 @@ __all__ = [
     "devices",
     "dlpack",
     "dtypes",
+    "empty_ref",
     "ensure_compile_time_eval",
     "errors",
     "eval_shape",
     "flatten_util",
+    "free_ref",
     "freeze",
     "grad",
     "hessian",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrad.trace.ref import Ref, freeze, new_ref, swap
+from fgrad.trace.ref import Ref, empty_ref, free_ref, freeze, new_ref, swap
 
-__all__ = ["Ref", "addupdate", "freeze", "get", "new_ref", "set", "swap"]
+__all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
 
 
 def get(ref: Ref, index: Any = ...) -> Any:

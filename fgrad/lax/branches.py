@@ -7,16 +7,16 @@ from typing import Any
 
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.lax.staging import (
-    Function,
     as_one_program,
     close_together,
-    current,
     refs_of,
     tracers,
+    with_refs,
 )
 from fgrad.trace import tree
 from fgrad.trace.apply import operand
 from fgrad.trace.frames import trimmed
+from fgrad.trace.ref import current, hide_refs
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import Traced, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
@@ -43,7 +43,7 @@ def cond(
     pred   a scalar; numbers count as true unless they are 0
 
     Both functions return the same structure, shapes and dtypes; ArgumentError says where they do
-    not.
+    not. Operands may be Refs.
 
     >>> cond(True, lambda x: x + 1, lambda x: x - 1, 3)
     Array(4, dtype=int64, weak_type=True)
@@ -104,19 +104,18 @@ def _index(index: ArrayLike) -> Tracer:
 
 @as_one_program("cond")
 def _branch(what: str, index: Any, branches: tuple[Callable[..., Any], ...], operands: tuple[Any, ...]) -> Any:
-    leaves, in_tree = tree.flatten_arrays((operands, {}))
+    leaves, in_tree = tree.flatten_arrays((hide_refs(operands), {}))
     args = [operand(x) for x in leaves]
     with paused_gc():
         avals = [t.aval for t in args]
-        sides = [trace(b, in_tree, avals, Stage(f"{what} branch")) for b in branches]
+        sides = [trace(with_refs(b), in_tree, avals, Stage(f"{what} branch")) for b in branches]
         results, weak = _agreed(what, branches, sides)
         read, written = refs_of(sides)
         functions = []
         for side, outs in zip(sides, results, strict=True):
-            own = Function(side, outs)
-            entries = [own.entry(r) for r in written]
-            finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
-            functions.append(([*[own.entry(r) for r in read], *side.params, *entries], [*outs, *finals]))
+            entries = [side.entry(r) for r in written]
+            finals = [side.final(r, e) for r, e in zip(written, entries, strict=True)]
+            functions.append(([*[side.entry(r) for r in read], *side.params, *entries], [*outs, *finals]))
         captured, programs = close_together(functions, what)
         sources = [
             *captured,

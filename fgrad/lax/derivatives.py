@@ -14,7 +14,7 @@ from fgrad.trace.custom import opened_for
 from fgrad.trace.interpret import jvp_program
 from fgrad.trace.maybe import Maybe, add_, instantiate, neg_, present
 from fgrad.trace.stage import Stage, opened
-from fgrad.trace.staging import Traced, lift_results, trace
+from fgrad.trace.staging import Traced, lift_results, trace, without_refs
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.trace.transforms import vjp
 from fgrad.trace.widen import Batching, align, batch_program
@@ -90,10 +90,7 @@ class _System:
         x = gets(u)
         program, moving = jvp_program(self.product, (*[t is not None for t in tangents[:n]], *[False] * k))
         got = iter(program.inline([*u.src[:n], *x[:k], *present(tangents[:n])])[k:])
-        rhs = [
-            add_(db, neg_(next(got)) if moves else None)
-            for db, moves in zip(tangents[n:], moving, strict=True)
-        ]
+        rhs = [add_(db, neg_(next(got)) if moves else None) for db, moves in zip(tangents[n:], moving, strict=True)]
         if all(d is None for d in rhs):
             return [None] * len(x)
         vector = [instantiate(d, like) for d, like in zip(rhs, x[:k], strict=True)]
@@ -112,9 +109,7 @@ class _System:
         vector = [instantiate(ct, like) for ct, like in zip(cts[:k], gets(u)[:k], strict=True)]
         return [*[None] * n, *back.solution(u.src[:n], vector)[:k]]
 
-    def batch(
-        self, src: Sequence[UOp], flags: Sequence[bool], at: Batching
-    ) -> tuple[list[UOp], list[bool]]:
+    def batch(self, src: Sequence[UOp], flags: Sequence[bool], at: Batching) -> tuple[list[UOp], list[bool]]:
         """A system with its own captured values and its own vector for each member."""
         n = self.captured
         given = (*flags[:n], *[True] * (len(src) - n))
@@ -153,16 +148,16 @@ def custom_linear_solve(
     in_tree = tree.structure(((b,), {}))
 
     def staged(name: str, f: Callable[[Any], Any], aux: bool) -> tuple[Traced, list[UOp]]:
-        traced = trace(f, in_tree, avals, Stage("custom_linear_solve"))
+        traced = without_refs(
+            trace(f, in_tree, avals, Stage("custom_linear_solve")), "a function given to custom_linear_solve"
+        )
         out_tree = traced.out_tree
         if aux:
             if out_tree.type is not tuple or out_tree.num_children != 2:
                 raise note_user_line(ArgumentError(f"{name}() must return a pair (x, aux) with has_aux=True"))
             out_tree = out_tree.children()[0]
         if out_tree != spec:
-            raise note_user_line(
-                ArgumentError(f"{name}() output pytree must be that of b, {spec}, but is {out_tree}")
-            )
+            raise note_user_line(ArgumentError(f"{name}() output pytree must be that of b, {spec}, but is {out_tree}"))
         outs = list(traced.outs)
         for i, a in enumerate(avals):
             fitting = fits(outs[i], traced.weak[i], a)
@@ -266,7 +261,8 @@ def custom_root(
     leaves, spec = tree.flatten(initial_guess)
     guess = [lift(x) for x in leaves]
     in_tree = tree.structure(((initial_guess,), {}))
-    solved = trace(lambda g: solve(f, g), in_tree, [t.aval for t in guess], Stage("custom_root"))
+    what = "a function given to custom_root"
+    solved = without_refs(trace(lambda g: solve(f, g), in_tree, [t.aval for t in guess], Stage("custom_root")), what)
     x_tree = solved.out_tree
     if has_aux:
         if x_tree.type is not tuple or x_tree.num_children != 2:
@@ -276,10 +272,8 @@ def custom_root(
         raise note_user_line(
             ArgumentError(f"solve() output pytree must be that of initial_guess, {spec}, but is {x_tree}")
         )
-    valued = trace(f, in_tree, solved.out_avals[: len(guess)], Stage("custom_root"))
-    captured, (solve_program, f_program) = close_together(
-        [(t.params, t.outs) for t in (solved, valued)], "custom_root"
-    )
+    valued = without_refs(trace(f, in_tree, solved.out_avals[: len(guess)], Stage("custom_root")), what)
+    captured, (solve_program, f_program) = close_together([(t.params, t.outs) for t in (solved, valued)], "custom_root")
     rule = _Root(solve_program, f_program, tangent_solve, x_tree, valued.out_tree)
     got = rule.root([*captured, *[t.node for t in guess]])
     return tree.unflatten(solved.out_tree, [Tracer(v, w) for v, w in zip(got, solved.weak, strict=True)])

@@ -11,21 +11,20 @@ import numpy as np
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.lax.branches import cond
 from fgrad.lax.staging import (
-    Function,
     as_one_program,
     close_together,
-    current,
     fits,
     mismatch,
     refs_of,
     tracers,
     wider,
+    with_refs,
 )  # fmt: skip
 from fgrad.trace import tree
 from fgrad.trace.apply import operand
 from fgrad.trace.frames import trimmed
-from fgrad.trace.ref import Ref
-from fgrad.trace.stage import Stage
+from fgrad.trace.ref import Held, Ref, current, hide_refs, ref_over, show_refs
+from fgrad.trace.stage import Stage, stages
 from fgrad.trace.staging import Traced, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.trace.vmap import vmap
@@ -53,9 +52,9 @@ def scan(
     """Run `carry, y = f(carry, x)` over the leading axis of `xs`; gives (final carry, stacked y).
 
     init        the first carry, a pytree of arrays; f returns carries of the same structure,
-                shapes and dtypes
+                shapes and dtypes, and the same Ref where there is one
     xs          pytree of arrays with the same leading axis, or None: then `length` says how many
-                steps
+                steps. Of a Ref among them every step gets its slice, as a Ref that it may write
     reverse     go from the last x to the first; y number i still belongs to x number i
     unroll      accepted for compatibility; the compiler decides
     checkpoint  what to keep for the derivative: None, everything it needs; True, the carry of
@@ -102,7 +101,7 @@ class _Steps:
 def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None) -> int:
     sizes = {}
     for i, x in enumerate(leaves):
-        shape = lift(x).shape
+        shape = x.shape if isinstance(x, Ref) else lift(x).shape
         if not shape:
             raise note_user_line(
                 ShapeError(f"scan runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar")
@@ -120,6 +119,9 @@ def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None) -> in
 
 @as_one_program("scan")
 def _scan(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
+    if any(isinstance(x, Ref) for x in tree.leaves_of(xs)):
+        return _scan_refs(f, init, xs, steps)
+    init = hide_refs(init)
     init_leaves, init_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)
     starts = [operand(x) for x in init_leaves]
@@ -131,18 +133,51 @@ def _scan(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
         avals, traced, carries, y_nodes, y_tree, y_weak = _settled(f, in_tree, avals, slices, init_tree)
         begin = [build.cast(t.node, a.dtype) for t, a in zip(starts, avals, strict=True)]
         read, written = refs_of([traced])
-        own = Function(traced, traced.outs)
         k = len(avals)
-        entries = [own.entry(r) for r in written]
-        params = [*[own.entry(r) for r in read], *traced.params[:k], *entries, *traced.params[k:]]
-        finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
+        entries = [traced.entry(r) for r in written]
+        params = [*[traced.entry(r) for r in read], *traced.params[:k], *entries, *traced.params[k:]]
+        finals = [traced.final(r, e) for r, e in zip(written, entries, strict=True)]
         captured, (program,) = close_together([(params, [*carries, *finals, *y_nodes])], "scan")
         consts = [*captured, *[current(r) for r in read]]
         carry = [*begin, *[current(r) for r in written]]
         results = scan_nodes(program, consts, carry, [r.node for r in rows], steps)
     _write_back(written, results[k : k + len(written)])
-    out = tree.unflatten(init_tree, tracers(results[:k], [a.weak for a in avals]))
+    out = show_refs(tree.unflatten(init_tree, tracers(results[:k], [a.weak for a in avals])))
     return out, tree.unflatten(y_tree, tracers(results[k + len(written) :], y_weak))
+
+
+def _scan_refs(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
+    """A scan with Refs among `xs`: their slices go into every step, and come out of it as written."""
+    leaves, spec = tree.flatten(xs)
+    refs = list(dict.fromkeys([x for x in leaves if isinstance(x, Ref)]))
+    number = {r: i for i, r in enumerate(refs)}
+    plain = [x for x in leaves if not isinstance(x, Ref)]
+    both: list[list[Ref]] = [refs, [r.reverse for r in refs]]
+    written: set[Ref] = set()
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        rows, *sides = x
+        before = [[lift(v).node for v in side] for side in sides]
+        slices = [ref_over(now, back) for now, back in zip(*before, strict=True)]
+        it = iter(rows)
+        given = [slices[number[x]] if isinstance(x, Ref) else next(it) for x in leaves]
+        carry, y = _pair(f, carry, tree.unflatten(spec, given))
+        if any(r in stages()[-1].refs for r in refs):
+            raise note_user_line(
+                ArgumentError("scan runs over a Ref that its function also closes over; use the slice that it is given")
+            )
+        after = [[current(r) for r in slices], [current(r.reverse) for r in slices]]
+        for sides_of, old, new in zip(both, before, after, strict=True):
+            written.update([r for r, a, b in zip(sides_of, old, new, strict=True) if a is not b])
+        return carry, (y, [[Tracer(node) for node in side] for side in after])
+
+    rows = (plain, *[[Tracer(current(r)) for r in side] for side in both])
+    carry, (y, after) = _scan(step, init, rows, steps)
+    for side, contents in zip(both, after, strict=True):
+        for ref, new in zip(side, contents, strict=True):
+            if ref in written:
+                ref.put(new)
+    return carry, y
 
 
 def _write_back(refs: Sequence[Ref], nodes: Sequence[UOp]) -> None:
@@ -165,13 +200,10 @@ def _settled(
         pair: list[tree.TreeDef] = []
 
         def body(carry: Any, x: Any, pair: list[tree.TreeDef] = pair) -> Any:
-            result = f(carry, x)
-            if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise note_user_line(
-                    ArgumentError(f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}")
-                )
-            pair.extend([tree.structure(part) for part in result])
-            return result[0], result[1]
+            new, y = _pair(f, show_refs(carry), x)
+            new = hide_refs(new)
+            pair.extend([tree.structure(new), tree.structure(y)])
+            return new, y
 
         traced = trace(body, in_tree, [*avals, *slices], Stage("scan body"))
         carry_tree, y_tree = pair
@@ -193,11 +225,28 @@ def _settled(
         avals = better
 
 
+def _pair(f: Callable[..., Any], carry: Any, x: Any) -> tuple[Any, Any]:
+    """f(carry, x), checked to be a pair."""
+    result = f(carry, x)
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        raise note_user_line(ArgumentError(f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}"))
+    return result[0], result[1]
+
+
 def _same_tree(what: str, which: str, want: tree.TreeDef, got: tree.TreeDef) -> None:
     if want != got:
+        if any(isinstance(x, Held) for spec in (want, got) for x in _parts(spec)):
+            raise note_user_line(
+                ArgumentError(f"{what}: {which} begins with Refs or ends with them; each must come back as it went in")
+            )
         raise note_user_line(
             ArgumentError(f"{what}: {which} must keep its structure, but it went in as {want} and came out as {got}")
         )
+
+
+def _parts(spec: tree.TreeDef) -> list[Any]:
+    """The leaves of a structure, and what stands for Refs in it."""
+    return tree.leaves_of(tree.unflatten(spec, range(spec.num_leaves)), is_leaf=lambda x: isinstance(x, Held))
 
 
 def scan_nodes(
@@ -258,7 +307,8 @@ def while_loop(
 ) -> Any:
     """Run `val = body_fun(val)` as long as `cond_fun(val)`; gives the last value.
 
-    init_val   a pytree of arrays; body_fun returns the same structure, shapes and dtypes
+    init_val   a pytree of arrays; body_fun returns the same structure, shapes and dtypes, and the same Ref where
+               there is one
     cond_fun   returns a bool scalar
     max_steps  at most so many steps. With it the loop can be differentiated in reverse mode too.
 
@@ -275,12 +325,13 @@ def while_loop(
 
 @as_one_program("while_loop")
 def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
+    init_val = hide_refs(init_val)
     leaves, spec = tree.flatten(init_val)
     starts = [operand(x) for x in leaves]
     in_tree = tree.structure(((init_val,), {}))
     with paused_gc():
         avals, body, carries = _settled_body(body_fun, in_tree, [t.aval for t in starts], spec)
-        test = trace(cond_fun, in_tree, avals, Stage("while_loop condition"))
+        test = trace(with_refs(cond_fun), in_tree, avals, Stage("while_loop condition"))
         predicate = _predicate("while_loop", cond_fun, test)
         read, written = refs_of([test, body])
         if test.finals:
@@ -289,10 +340,9 @@ def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val:
             )
         functions = []
         for traced, outs in ((test, [predicate]), (body, carries)):
-            own = Function(traced, outs)
-            entries = [own.entry(r) for r in written]
-            finals = [own.final(r, e) for r, e in zip(written, entries, strict=True)]
-            params = [*[own.entry(r) for r in read], *traced.params, *entries]
+            entries = [traced.entry(r) for r in written]
+            finals = [traced.final(r, e) for r, e in zip(written, entries, strict=True)]
+            params = [*[traced.entry(r) for r in read], *traced.params, *entries]
             functions.append((params, [*outs, *finals] if traced is body else outs))
         captured, (condition, step) = close_together(functions, "while_loop")
         consts = [*captured, *[current(r) for r in read]]
@@ -300,7 +350,7 @@ def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val:
         carry = [*begin, *[current(r) for r in written]]
         results = gets(uop(Op.WHILE, (*consts, *carry), While(condition, step, len(consts))))
     _write_back(written, results[len(begin) :])
-    return tree.unflatten(spec, tracers(results[: len(begin)], [a.weak for a in avals]))
+    return show_refs(tree.unflatten(spec, tracers(results[: len(begin)], [a.weak for a in avals])))
 
 
 def _predicate(what: str, f: Callable[..., Any], traced: Traced) -> UOp:
@@ -319,8 +369,13 @@ def _settled_body(
     f: Callable[..., Any], in_tree: tree.TreeDef, avals: list[Aval], spec: tree.TreeDef
 ) -> tuple[list[Aval], Traced, list[UOp]]:
     """As `_settled`, for a body that returns only the carry."""
+    shown = with_refs(f)
+
+    def body(val: Any) -> Any:
+        return hide_refs(shown(val))
+
     while True:
-        traced = trace(f, in_tree, avals, Stage("while_loop body"))
+        traced = trace(body, in_tree, avals, Stage("while_loop body"))
         _same_tree("while_loop", "the value", spec, traced.out_tree)
         carries, better = [], list(avals)
         for i, (o, w, a) in enumerate(zip(traced.outs, traced.weak, avals, strict=True)):

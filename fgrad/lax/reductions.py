@@ -15,7 +15,7 @@ from fgrad.numpy.common import axes_of, axis_of, need, public
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import Stage
-from fgrad.trace.staging import trace
+from fgrad.trace.staging import trace, without_refs
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, is_scalar, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -84,7 +84,8 @@ def reduce_xor(operand: ArrayLike, axes: Axes) -> Array:
 def monoid_of(computation: Callable[..., Any], dtype: DType) -> Op | None:
     """The reducer that `computation(x, y)` is on scalars of `dtype`; None when it is another function."""
     aval = Aval(dtype, ())
-    traced = trace(computation, tree.structure(((0, 0), {})), [aval, aval], Stage("a reduction's function"))
+    what = "the function of a reduction"
+    traced = without_refs(trace(computation, tree.flat_arguments(2), [aval, aval], Stage(what)), what)
     if len(traced.outs) != 1:
         return None
     out = traced.outs[0]

@@ -8,15 +8,14 @@ becomes an operand of all. A Ref that one of them writes becomes an operand and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from fgrad.errors import ArgumentError, note_user_line
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
-from fgrad.trace.ref import Ref, version_in
-from fgrad.trace.stage import Stage, check_leaks, is_tracing, stages
+from fgrad.trace.ref import Ref, hide_refs, show_refs
+from fgrad.trace.stage import Stage, check_leaks, is_tracing
 from fgrad.trace.staging import Traced
 from fgrad.trace.tracer import Tracer, is_arraylike
 from fgrad.uop import build
@@ -52,13 +51,13 @@ def as_one_program(what: str) -> Callable[[F], F]:
                 for i, x in zip(moving, arrays, strict=True):
                     full[i] = x
                 a, k = tree.unflatten(spec, full)
-                return body(*a, **k)
+                return hide_refs(body(*a, **k))
 
             operands = [operand(leaves[i]) for i in moving]
             in_tree = tree.structure((tuple([0] * len(moving)), {}))
             closed = close_over(run, operands, in_tree, Stage(what))
             results = apply(closed.program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
-            return tree.unflatten(closed.out_tree, results[: len(closed.out_avals)])
+            return show_refs(tree.unflatten(closed.out_tree, results[: len(closed.out_avals)]))
 
         return cast(F, wrapper)
 
@@ -66,25 +65,15 @@ def as_one_program(what: str) -> Callable[[F], F]:
 
 
 # ---- Refs and captures
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A traced function with its own parameters and results, to be closed together with others."""
+def with_refs(f: F) -> F:
+    """`f`, given pytrees in which Refs are hidden."""
 
-    traced: Traced
-    outs: list[UOp]
+    @wraps(f)
+    def shown(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = show_refs((args, kwargs))
+        return f(*args, **kwargs)
 
-    def entry(self, ref: Ref) -> UOp:
-        """The parameter that stands for the contents of `ref` at the beginning."""
-        if ref in self.traced.refs:
-            return self.traced.entries[self.traced.refs.index(ref)]
-        return open_param(ref.aval.dtype, ref.aval.shape, "ref")
-
-    def final(self, ref: Ref, entry: UOp) -> UOp:
-        """The contents of `ref` at the end."""
-        for i, node in self.traced.finals:
-            if self.traced.refs[i] is ref:
-                return node
-        return entry
+    return cast(F, shown)
 
 
 def refs_of(functions: Sequence[Traced]) -> tuple[list[Ref], list[Ref]]:
@@ -95,11 +84,6 @@ def refs_of(functions: Sequence[Traced]) -> tuple[list[Ref], list[Ref]]:
         every.update(dict.fromkeys(t.refs))
         written.update({t.refs[i]: None for i, _ in t.finals})
     return [r for r in every if r not in written], list(written)
-
-
-def current(ref: Ref) -> UOp:
-    """The contents of `ref` now, in the open stage."""
-    return version_in(ref, len(stages()) - 1)
 
 
 def close_together(
@@ -169,6 +153,5 @@ def tracers(nodes: Sequence[UOp], weak: Sequence[bool]) -> list[Tracer]:
 
 
 __all__ = [
-    "Function", "as_one_program", "close_together", "current", "describe", "fits", "mismatch", "refs_of",
-    "tracers", "wider",
+    "as_one_program", "close_together", "describe", "fits", "mismatch", "refs_of", "tracers", "wider", "with_refs",
 ]  # fmt: skip

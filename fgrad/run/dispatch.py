@@ -248,7 +248,7 @@ class Dispatcher:
         for i, x in enumerate(leaves):
             if isinstance(x, Ref):
                 first = next(j for j, y in enumerate(leaves) if y is x)
-                proxies[i] = proxies[first] if first < i else Ref(x.aval, x.get(), None)
+                proxies[i] = proxies[first] if first < i else Ref(x.aval, x.get())
                 number.setdefault(proxies[i], i)
         fun = self.make(statics)
 

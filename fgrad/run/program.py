@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from fgrad.errors import OrderingError
 from fgrad.run.inspect import struct_of
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
+from fgrad.trace.ref import Ref, hide_refs, show_refs
 from fgrad.trace.stage import Stage, lift_buffers
 from fgrad.trace.staging import function_name, trace
 from fgrad.trace.tidy import tidy_program
@@ -21,6 +23,9 @@ from fgrad.uop.program import Program
 def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable[..., Program]:
     """A function that returns the Program of `fun` for arguments like these, instead of running it.
 
+    The contents of Refs that it uses are parameters after those of the arguments; what it leaves in them are its last
+    results, listed as `effects`.
+
     simplify   show it as lowering will see it
 
     >>> print(make_program(lambda x: x * 2)(1.0))
@@ -32,10 +37,20 @@ def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable
 
     @wraps(fun)
     def made(*args: Any, **kwargs: Any) -> Program:
-        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves, in_tree = tree.flatten(hide_refs((args, kwargs)))
+
+        @wraps(fun)
+        def shown(*given: Any, **named: Any) -> Any:
+            given, named = show_refs((given, named))
+            return fun(*given, **named)
+
         with paused_gc():
-            traced = trace(fun, in_tree, [aval_of(x) for x in leaves], Stage(f"make_program({function_name(fun)})"))
-            program = lift_buffers(traced.params, traced.outs)[1]
+            traced = trace(shown, in_tree, [aval_of(x) for x in leaves], Stage(f"make_program({function_name(fun)})"))
+            finals = [node for _, node in traced.finals]
+            program = lift_buffers((*traced.params, *traced.entries), (*traced.outs, *finals))[1]
+            n, first = len(traced.outs), len(traced.params)
+            effects = tuple([(first + i, n + k) for k, (i, _) in enumerate(traced.finals)])
+            program = Program(program.params, program.outs, effects)
             return tidy_program(program) if simplify else program
 
     return made
@@ -47,7 +62,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Arguments are arrays or ShapeDtypeStructs; other leaves are passed through.
     """
     leaves, in_tree = tree.flatten((args, kwargs))
-    at = [i for i, x in enumerate(leaves) if is_arraylike(x) or (hasattr(x, "shape") and hasattr(x, "dtype"))]
+    shaped = [is_arraylike(x) or (hasattr(x, "shape") and hasattr(x, "dtype")) for x in leaves]
+    at = [i for i, x in enumerate(leaves) if shaped[i] and not isinstance(x, Ref)]
 
     def run(*given: Any) -> Any:
         full = list(leaves)
@@ -68,6 +84,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     operands = [operand(x) for x in leaves]
     in_tree = tree.structure((example_args, {}))
     closed = close_over(fun, operands, in_tree, Stage(f"closure_convert({function_name(fun)})"))
+    if closed.refs:
+        raise OrderingError("closure_convert takes a pure function, but this one uses a Ref from outside or a callback")
     n = closed.captured
     consts = [Tracer(node) for node in closed.nodes[:n]]
 

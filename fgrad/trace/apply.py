@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fgrad.trace import tree
-from fgrad.trace.ref import Ref, version_in
-from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing, stages
+from fgrad.trace.ref import Ref, Reverse, current
+from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing
 from fgrad.trace.staging import argument_names, function_name, trace
 from fgrad.trace.tracer import Tracer, is_arraylike, is_scalar, lift
 from fgrad.uop.aval import Aval
@@ -22,6 +22,20 @@ from fgrad.uop.node import UOp, paused_gc
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program, closure
 from fgrad.uop.rewrite import work
+
+
+class Way(NamedTuple):
+    """How a Ref goes through a program that is differentiated in reverse mode.
+
+    slot, out           the parameter and the out of its `Reverse`; the cotangent of the out is what the Ref contains
+                        when the backward pass begins, that of the parameter what it contains at the end of it
+    ref_slot, ref_out   those of the Ref itself; the out is None if the forward pass does not write it
+    """
+
+    slot: int
+    out: int
+    ref_slot: int
+    ref_out: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,19 @@ class Closed:
     def hidden(self) -> int:
         """How many outs are final versions of Refs."""
         return len(self.program.outs) - len(self.out_avals)
+
+    @property
+    def reversed_refs(self) -> tuple[Way, ...]:
+        """The Refs that rules of the backward pass may read and write."""
+        outs = dict(self.program.effects)
+        slots = {r: slot for slot, r in self.refs.items()}
+        return tuple(
+            [
+                Way(slot, outs[slot], slots[of], outs.get(slots[of]))
+                for slot, r in self.refs.items()
+                if isinstance(r, Reverse) and slot in outs and (of := r.of()) is not None
+            ]
+        )
 
 
 def operand(x: Any) -> Tracer:
@@ -87,7 +114,7 @@ def close_over(
             program = Program(program.params, program.outs, effects)
     work.function = function_name(fun)
     refs = {first + i: r for i, r in enumerate(traced.refs)}
-    entries = [version_in(r, len(stages()) - 1) for r in traced.refs]
+    entries = [current(r) for r in traced.refs]
     return Closed(program, [*captured, *nodes, *entries], len(captured), avals, traced.out_tree, traced.out_avals, refs)
 
 

@@ -16,7 +16,7 @@ from fgrad.errors import VmapAxisError
 from fgrad.trace import call, collective, control_batch  # noqa: F401  rows of this table
 from fgrad.trace.interpret import batching
 from fgrad.trace.update import inverse, starts_of
-from fgrad.trace.widen import Batching, align, batch_nodes, batch_program, lead
+from fgrad.trace.widen import BATCHED_STORE, Batching, align, batch_nodes, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import (
     add,
@@ -54,10 +54,7 @@ def batch(
         batched_refs = tuple([flags[o] or in_batched[slot] for slot, o in program.effects])
         for (slot, o), wanted in zip(program.effects, batched_refs, strict=True):
             if flags[o] and not in_batched[slot]:
-                raise VmapAxisError(
-                    "a batched value is stored to a Ref that is not batched; "
-                    "create the Ref inside the function, or map over it too"
-                )
+                raise VmapAxisError(BATCHED_STORE)
             if wanted and not flags[o]:
                 force = tuple(
                     [f or any(o == k for _, o in program.effects) for k, f in enumerate(flags)]

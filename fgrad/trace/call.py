@@ -4,9 +4,9 @@ A CALL keeps a program whole because its identity matters. What its `rule` must 
 
     checkpoint   None, or `rule(node) -> bool`: which values inside are kept, not computed again
     custom_jvp   `rule.jvp(primals, tangents) -> (outs, tangents)`; tangents may be None
-    custom_vjp   `rule.fwd(primals, moves) -> (outs, residuals)`, moves: which primals have tangents;
-                 `rule.bwd(residuals, cts, outs) -> cts of the primals`, cts and outs (the avals)
-                 of all outputs; cts may be None
+    custom_vjp   `rule.fwd(primals, moves) -> (outs, residuals, back)`, moves: which primals have
+                 tangents; `back.bwd(residuals, cts) -> cts of the primals`, cts of all outputs; they
+                 may be None
     linear       a function that is linear in some arguments: `rule.jvp(call, tangents) -> tangents`,
                  `rule.transpose(call, cts, linear) -> cts of the arguments`,
                  `rule.batch(args, batched, at) -> (outs, batched)`, where call is the node
@@ -15,6 +15,10 @@ A CALL keeps a program whole because its identity matters. What its `rule` must 
                  `rule.batch(call, args, batched, size) -> (outs, batched)`
 
 All of them take and give nodes. See `host.py` for HOST.
+
+A custom function that uses Refs takes, last, the contents of its `rule.refs` Refs and what stands for each of them
+in the backward pass (`Reverse`); it gives both back, last too. The cotangent of the latter is what the Ref is in the
+backward pass: it passes by where nothing is differentiated.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from fgrad.errors import DtypeError, ShapeError
+from fgrad.errors import DtypeError, ShapeError, VmapAxisError
 from fgrad.trace.backward import pull_masked
 from fgrad.trace.host import checked, float_tangents, one_by_one
 from fgrad.trace.interpret import (
@@ -40,7 +44,7 @@ from fgrad.trace.maybe import Maybe, deal, instantiate, merge, pick, present
 from fgrad.trace.residuals import linear_reads
 from fgrad.trace.singular import Singular
 from fgrad.trace.strong import Cotangent
-from fgrad.trace.widen import Batching, align, batch_program, lead
+from fgrad.trace.widen import BATCHED_STORE, Batching, align, batch_program, lead
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.build import reduce_
@@ -67,6 +71,11 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
         members = gets(u)
         what = f"the jvp rule of{_name(call)}"
         return members, checked(call.rule.jvp(u, d), members, what)
+    n = refs_of(call)
+    plain = len(u.src) - n
+    if n and all(t is None for t in d[:plain]):  # only what Refs are in the backward pass moves
+        members = gets(u)
+        return members, [*[None] * (len(members) - n), *d[plain:]]
     if call.kind == "custom_jvp":
         outs, tangents = call.rule.jvp(list(u.src), d)
         members = gets(u)
@@ -75,11 +84,11 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
             checked(tangents, members, what + " (tangents)")
         )
     if call.kind == "custom_vjp":
-        outs, residuals = call.rule.fwd(list(u.src), [t is not None for t in d])
+        outs, residuals, back = call.rule.fwd(list(u.src), [t is not None for t in d])
         outs = checked(
             outs, gets(u), f"the forward rule of{_name(call) or ' a custom_vjp function'}"
         )
-        return outs, _opaque_tangents(outs, call.rule, call.name, list(residuals), u.src, d)
+        return outs, _reverse_tangents(outs, back, call, list(residuals), u.src, d)
     if call.kind == "kernel":
         members = gets(u)
         if getattr(call.rule, "grad", None) is None:
@@ -89,7 +98,9 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
                 f"kernel{_name(call)} has no derivative; give kernel_call a grad_fn"
             )
         rule = _KernelRule(call.rule, len(u.src))
-        return members, _opaque_tangents(members, rule, call.name, [*u.src, *members], u.src, d)
+        floats = [m.dtype.is_inexact for m in members]
+        residuals = [*u.src, *members]
+        return members, _opaque_tangents(members, floats, rule, call.name, residuals, u.src, d)
     raise NotImplementedError(
         f"the second forward derivative of the custom_vjp function{_name(call)}: "
         "it only says how cotangents go back; use custom_jvp"
@@ -103,34 +114,60 @@ class _KernelRule:
     rule: Any
     args: int
 
-    def bwd(
-        self, residuals: list[UOp], cts: list[Maybe], outs: Sequence[Aval]
-    ) -> Sequence[Maybe]:
+    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> Sequence[Maybe]:
         got: Sequence[Maybe] = self.rule.grad(residuals[: self.args], residuals[self.args :], cts)
         return got
+
+
+def refs_of(call: Call) -> int:
+    """How many Refs a custom function uses."""
+    return int(getattr(call.rule, "refs", 0))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tangent:
     """What the linear CALL of a custom_vjp knows.
 
-    The rule, its residuals, which arguments move, and all outputs (the CALL gives the tangents of
-    the floating ones).
+    The rule, its residuals, which arguments and outs move, and how many Refs it uses.
     """
 
     rule: Any
     residuals: int
     args: tuple[tuple[dt.DType, tuple[int, ...]], ...]
     moves: tuple[bool, ...]
-    outs: tuple[Aval, ...]
+    outs: tuple[bool, ...]
+    refs: int = 0
+
+
+def _reverse_tangents(
+    outs: list[UOp], back: Any, call: Call, residuals: list[UOp], args: Sequence[UOp], d: list[Maybe]
+) -> list[Maybe]:
+    """Tangents of the outs of a custom_vjp: those of Refs that its forward rule left alone are what they were."""
+    n = refs_of(call)
+    plain, first = len(outs) - 2 * n, len(args) - 2 * n
+    takes = [o.dtype.is_inexact for o in outs]
+    kept: dict[int, Maybe] = {}
+    for k in range(n):
+        if outs[plain + k] is args[first + k]:
+            takes[plain + k] = False
+            kept[plain + k] = d[first + k]
+        takes[plain + n + k] = d[first + n + k] is not None
+    tangents = _opaque_tangents(outs, takes, back, call.name, residuals, args, d, n)
+    return [kept.get(k, t) for k, t in enumerate(tangents)]
 
 
 def _opaque_tangents(
-    outs: list[UOp], rule: Any, name: str, residuals: list[UOp], args: Sequence[UOp], d: list[Maybe]
+    outs: list[UOp],
+    takes: list[bool],
+    rule: Any,
+    name: str,
+    residuals: list[UOp],
+    args: Sequence[UOp],
+    d: list[Maybe],
+    refs: int = 0,
 ) -> list[Maybe]:
-    """Tangents of `outs`: a CALL that transposes by `rule.bwd`, and raises when run forward."""
-    floats = [o.dtype.is_inexact for o in outs]
-    like = pick(outs, floats)
+    """Tangents of the outs in `takes`: a CALL that transposes by `rule.bwd`, and raises when run forward."""
+    like = pick(outs, takes)
     moving = present(d)
     avals = tuple([Aval(o.dtype, o.shape) for o in like])
     ps = [open_param(x.dtype, x.shape, "tangent") for x in (*residuals, *moving)]
@@ -138,19 +175,11 @@ def _opaque_tangents(
         ps, gets(uop(Op.HOST, tuple(ps), Host(_forward_mode(name), avals, name, vectorized=True)))
     )  # only a shape: the lowering refuses to run it
     known = tuple([(a.dtype, a.shape) for a in args])
+    moves = tuple([t is not None for t in d])
     call = Call(
-        body,
-        TANGENT,
-        name,
-        _Tangent(
-            rule,
-            len(residuals),
-            known,
-            tuple([t is not None for t in d]),
-            tuple([Aval(o.dtype, o.shape) for o in outs]),
-        ),
+        body, TANGENT, name, _Tangent(rule, len(residuals), known, moves, tuple(takes), refs)
     )
-    return deal(gets(uop(Op.CALL, (*residuals, *moving), call)), floats)
+    return deal(gets(uop(Op.CALL, (*residuals, *moving), call)), takes)
 
 
 @memo
@@ -304,16 +333,18 @@ def _custom_transpose(
         raise NotImplementedError(
             f"the residuals of the custom_vjp function{_name(call)} depend on its tangents"
         )
-    members = gets(u)
-    floats = [o.dtype.is_inexact for o in known.outs]
-    given = deal([None if c is None else c[0] for c in cts], floats)
-    got = list(known.rule.bwd(list(u.src[: known.residuals]), given, known.outs))
+    at = iter(cts)
+    given = [c[0] if t and (c := next(at)) is not None else None for t in known.outs]
+    n = known.refs
+    if n and all(c is None for c in given[:-n]):  # nothing is differentiated here: Refs stay what they are
+        passed = [*[None] * (len(known.args) - n), *given[-n:]]
+        return [*[None] * known.residuals, *[None if p is None else (p, None) for p in pick(passed, known.moves)]]
+    got = list(known.rule.bwd(list(u.src[: known.residuals]), given))
     if len(got) != len(known.args):
         raise TypeError(
             f"the backward rule of{_name(call) or ' a custom_vjp function'} must give one "
             f"cotangent for each of the {len(known.args)} arguments, gave {len(got)}"
         )
-    assert len(members) == len(cts)
     _check_cotangents(got, known, call)
     parts = pick(got, known.moves)
     given_back: list[Cotangent | None] = [None] * known.residuals
@@ -321,7 +352,7 @@ def _custom_transpose(
 
 
 def _check_cotangents(got: Sequence[Maybe], known: _Tangent, call: Call) -> None:
-    first = len(getattr(known.rule, "captured", ()))  # these come before the user's arguments
+    first = getattr(known.rule, "captured", 0)  # so many come before the user's arguments
     for i, (g, (dtype, shape)) in enumerate(zip(got, known.args, strict=True)):
         if g is None or (g.shape == shape and g.dtype is dtype) or not dtype.is_inexact:
             continue
@@ -354,40 +385,48 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp
         src, flags = align(src, flags, at.size), [True] * len(src)
         arg_flags = tuple([True] * len(known.args))
         lifted = tuple([(d, (at.size, *shape)) for d, shape in known.args])
-        wide = tuple([Aval(a.dtype, (at.size, *a.shape)) for a in known.outs])
-        rule = BatchedRule(known.rule, arg_flags, at, known.args)
+        rule = _BatchedBack(known.rule, arg_flags, at, known.refs)
         body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
-        new = replace(call, body=body, rule=replace(known, rule=rule, args=lifted, outs=wide))
+        new = replace(call, body=body, rule=replace(known, rule=rule, args=lifted))
         return gets(uop(Op.CALL, tuple(src), new)), list(out)
-    body, out = batch_program(call.body, at, tuple(flags), (True,) * len(call.body.outs))
-    avals = tuple([(p.dtype, p.shape) for p in call.body.params])
-    rule = BatchedRule(call.rule, tuple(flags), at, avals)
+    hidden = 2 * refs_of(call)
+    force = (*(True,) * (len(call.body.outs) - hidden), *(False,) * hidden)
+    body, out = batch_program(call.body, at, tuple(flags), force)
+    rule = BatchedRule(call.rule, tuple(flags), out, at, refs_of(call))
     return gets(uop(Op.CALL, tuple(src), replace(call, body=body, rule=rule))), list(out)
+
+
+def _members(values: Sequence[UOp], flags: Sequence[bool]) -> list[UOp]:
+    """Parameters for one member of each."""
+    return [open_param(v.dtype, v.shape[1:] if f else v.shape, "member")
+            for v, f in zip(values, flags, strict=True)]  # fmt: skip
+
+
+def _batched(
+    ps: Sequence[UOp], outs: Sequence[UOp], values: Sequence[UOp], flags: Sequence[bool], at: Batching
+) -> tuple[list[UOp], list[bool]]:
+    """`outs`, staged for the members `ps`, of `values` -> (values, which of them are batched)."""
+    captured, program = closure(ps, outs)
+    body, out = batch_program(program, at, (*[False] * len(captured), *flags))
+    return body.inline([*captured, *values]), list(out)
+
+
+def _made(x: UOp, is_batched: bool, wanted: bool, size: int) -> UOp:
+    """`x`, batched if that is wanted. Only what is in a Ref need not be."""
+    if is_batched and not wanted:
+        raise VmapAxisError(BATCHED_STORE)
+    return lead(x, size) if wanted and not is_batched else x
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedRule:
-    """A custom rule under vmap: staged for one member, then batched.
-
-    All outs and residuals are batched.
-    """
+    """A custom rule under vmap: staged for one member, then batched. All residuals are batched."""
 
     rule: Any
     flags: tuple[bool, ...]  # of the arguments
+    outs: tuple[bool, ...]  # of the results
     at: Batching
-    avals: tuple[tuple[dt.DType, tuple[int, ...]], ...]  # of the arguments of one member
-
-    def _members(self, values: Sequence[UOp], flags: Sequence[bool]) -> list[UOp]:
-        return [open_param(v.dtype, v.shape[1:] if f else v.shape, "member")
-                for v, f in zip(values, flags, strict=True)]  # fmt: skip
-
-    def _batched(
-        self, ps: Sequence[UOp], outs: Sequence[UOp], values: Sequence[UOp], flags: Sequence[bool]
-    ) -> tuple[list[UOp], list[bool]]:
-        captured, program = closure(ps, outs)
-        args = [*captured, *values]
-        body, out = batch_program(program, self.at, (*[False] * len(captured), *flags))
-        return body.inline(args), list(out)
+    refs: int
 
     def jvp(
         self, primals: Sequence[UOp], tangents: Sequence[Maybe]
@@ -395,42 +434,57 @@ class BatchedRule:
         moves = [t is not None for t in tangents]
         values = [*primals, *present(tangents)]
         flags = [*self.flags, *pick(self.flags, moves)]
-        ps = self._members(values, flags)
+        ps = _members(values, flags)
         n = len(primals)
         outs, douts = self.rule.jvp(ps[:n], deal(ps[n:], moves))
         moving = [t is not None for t in douts]
-        got, out = self._batched(ps, [*outs, *present(douts)], values, flags)
-        got = align(got, out, self.at.size)
-        return got[: len(outs)], deal(got[len(outs) :], moving)
+        got, out = _batched(ps, [*outs, *present(douts)], values, flags, self.at)
+        wanted = [*self.outs, *pick(self.outs, moving)]
+        made = [_made(x, f, w, self.at.size) for x, f, w in zip(got, out, wanted, strict=True)]
+        return made[: len(outs)], deal(made[len(outs) :], moving)
 
     def fwd(
         self, primals: Sequence[UOp], moves: Sequence[bool]
-    ) -> tuple[list[UOp], list[UOp]]:
-        ps = self._members(primals, self.flags)
-        outs, residuals = self.rule.fwd(ps, moves)
-        got, out = self._batched(ps, [*outs, *residuals], primals, self.flags)
-        got = align(got, out, self.at.size)
-        return got[: len(outs)], got[len(outs) :]
+    ) -> tuple[list[UOp], list[UOp], _BatchedBack]:
+        ps = _members(primals, self.flags)
+        outs, residuals, back = self.rule.fwd(ps, moves)
+        got, out = _batched(ps, [*outs, *residuals], primals, self.flags, self.at)
+        wanted = [*self.outs, *[True] * len(residuals)]
+        made = [_made(x, f, w, self.at.size) for x, f, w in zip(got, out, wanted, strict=True)]
+        n = len(outs)
+        return made[:n], made[n:], _BatchedBack(back, self.flags, self.at, self.refs)
 
-    def bwd(
-        self, residuals: Sequence[UOp], cts: Sequence[Maybe], outs: Sequence[Aval]
-    ) -> list[Maybe]:
-        """The cotangent of an argument that is not batched is the sum over all members."""
+
+@dataclass(frozen=True, slots=True)
+class _BatchedBack:
+    """A backward rule under vmap. The cotangent of an argument that is not batched is the sum over all members."""
+
+    back: Any
+    flags: tuple[bool, ...]  # of the arguments
+    at: Batching
+    refs: int
+
+    def bwd(self, residuals: Sequence[UOp], cts: Sequence[Maybe]) -> list[Maybe]:
+        """The cotangents of the arguments; of Refs, what they are now."""
         there = [c is not None for c in cts]
         values = [*residuals, *present(cts)]
-        flags = [True] * len(values)
-        ps = self._members(values, flags)
+        plain = len(self.flags) - self.refs
+        of_cts = [*[True] * (len(cts) - self.refs), *self.flags[plain:]]
+        flags = [*[True] * len(residuals), *pick(of_cts, there)]
+        ps = _members(values, flags)
         n = len(residuals)
-        of_one = tuple([Aval(a.dtype, a.shape[1:]) for a in outs])
-        parts = list(self.rule.bwd(ps[:n], deal(ps[n:], there), of_one))
-        got, out = self._batched(ps, present(parts), values, flags)
+        parts = list(self.back.bwd(ps[:n], deal(ps[n:], there)))
+        got, out = _batched(ps, present(parts), values, flags, self.at)
         it = iter(zip(got, out, strict=True))
         result: list[Maybe] = []
-        for part, wanted in zip(parts, self.flags, strict=True):
+        for k, (part, wanted) in enumerate(zip(parts, self.flags, strict=True)):
             if part is None:
                 result.append(None)
                 continue
             v, is_batched = next(it)
+            if k >= plain:
+                result.append(_made(v, is_batched, wanted, self.at.size))
+                continue
             v = v if is_batched else lead(v, self.at.size)
             result.append(v if wanted else reduce_(v, (0,)))
         return result

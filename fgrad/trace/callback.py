@@ -32,7 +32,7 @@ def _token() -> Ref:
     """The Ref whose versions order the effects of callbacks."""
     if not _tokens:
         assert hooks.from_host is not None
-        _tokens.append(Ref(Aval(dt.uint8, ()), hooks.from_host(np.zeros((), np.uint8)), None))
+        _tokens.append(Ref(Aval(dt.uint8, ()), hooks.from_host(np.zeros((), np.uint8))))
     return _tokens[0]
 
 

@@ -8,10 +8,11 @@ programs.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper, wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import optree
@@ -20,7 +21,22 @@ from fgrad.errors import ArgumentError, MissingRuleError, ShapeError
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves
 from fgrad.trace.maybe import Maybe
-from fgrad.trace.stage import Stage, is_tracing, opened
+from fgrad.trace.ref import (
+    Held,
+    Lost,
+    Ref,
+    Reverse,
+    begin,
+    carried,
+    current,
+    exists,
+    hide_refs,
+    ref_over,
+    show_refs,
+    touched,
+    uncarried,
+)
+from fgrad.trace.stage import Stage, is_tracing, opened, stages
 from fgrad.trace.staging import function_name, lift_results, trace
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.uop import build
@@ -28,6 +44,8 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, open_param, substitute, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import Call, closure, gets
+
+T = TypeVar("T")
 
 
 class Positional:
@@ -120,29 +138,72 @@ class CustomVJPPrimal:
 class Rule:
     """What a CALL of a custom function knows: how to call the user's functions on nodes.
 
-    `captured` are the outer nodes the body closed over: they come first among the CALL's sources.
+    `captured` are the outer nodes the body closed over: they come first among the CALL's sources. The contents of
+    `refs` Refs come last, and after them what stands for these in the backward pass. `outer` says which of the Refs are
+    no arguments, but closed over: for the others, the rules are given Refs of their own, so that calls with other Refs
+    are the same program.
     """
 
     def __init__(
-        self, owner: Custom, in_tree: tree.TreeDef, fixed: tuple[tuple[int, Any], ...], captured: Sequence[UOp]
+        self,
+        owner: Custom,
+        in_tree: tree.TreeDef,
+        fixed: tuple[tuple[int, Any], ...],
+        captured: Sequence[UOp],
+        outer: tuple[weakref.ref[Ref] | None, ...],
     ) -> None:
         self.owner = owner
         self.in_tree = in_tree
         self.fixed = fixed
         self.captured = list(captured)
+        self.refs = len(outer)
+        self.outer = outer
         self.out_tree: Any = None
-        self.residual_trees: dict[Any, tree.TreeDef] = {}
+
+    def sections(self, nodes: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """What belongs to the arguments (and to `captured`, before them), to Refs, and to their backward pass."""
+        plain = len(nodes) - 2 * self.refs
+        return nodes[:plain], nodes[plain : plain + self.refs], nodes[plain + self.refs :]
 
     def full(self, moving: Sequence[Any]) -> list[Any]:
         """The user's positional arguments, with the moving ones in their places."""
         it = iter(moving)
-        fixed = dict(self.fixed)
+        fixed = dict(self.known())
         return [fixed[i] if i in fixed else next(it) for i in range(len(moving) + len(fixed))]
 
-    def tracers(self, nodes: Sequence[UOp]) -> tuple[Any, ...]:
-        """The moving arguments as pytrees of tracers."""
-        out: tuple[Any, ...] = tree.unflatten(self.in_tree, [Tracer(n) for n in nodes[len(self.captured) :]])
+    def known(self) -> list[tuple[int, Any]]:
+        """The arguments that are not differentiated, by position."""
+        return [(i, x() if isinstance(x, weakref.ref) else x) for i, x in self.fixed]
+
+    def tracers(self, nodes: Sequence[UOp], refs: Sequence[Ref]) -> tuple[Any, ...]:
+        """The moving arguments as pytrees of tracers and Refs."""
+        leaves = [Tracer(n) for n in self.sections(nodes)[0][len(self.captured) :]]
+        out: tuple[Any, ...] = show_refs(tree.unflatten(self.in_tree, leaves), lambda k: refs[k])
         return out
+
+    def begin_refs(
+        self, avals: Sequence[Aval], contents: Sequence[Maybe], reverse: Sequence[UOp] | None, why: str = ""
+    ) -> list[Ref]:
+        """The Refs in the open stage, beginning with `contents`; where that is None, who asks is told `why`."""
+        refs = []
+        for k, (aval, now) in enumerate(zip(avals, contents, strict=True)):
+            outer = self.outer[k]
+            ref = None if outer is None else outer()
+            if ref is None:
+                ref = Ref(aval, None)
+            if now is None:
+                stages()[-1].refs[ref] = Lost(why)
+            else:
+                begin(ref, now, None if reverse is None else reverse[k])
+            refs.append(ref)
+        return refs
+
+    def check_known(self) -> None:
+        """Raise _Unknown if the open stage has touched Refs that the CALL does not know of."""
+        new = [r.of() if isinstance(r, Reverse) else r for r, _ in touched(stages()[-1])]
+        if new:
+            self.owner.closes_over.update([r for r in new if r is not None])
+            raise _Unknown
 
     def rebound(self, outs: Sequence[UOp], nodes: Sequence[UOp], meaning: dict[UOp, UOp]) -> list[UOp]:
         """`outs` with what the user's function closed over, and what `opened_for` opened, replaced by what
@@ -150,6 +211,22 @@ class Rule:
         """
         mapping = {**dict(zip(self.captured, nodes, strict=False)), **meaning}
         return substitute(outs, mapping) if mapping else list(outs)
+
+
+class _Unknown(BaseException):
+    """A rule uses a Ref that its function was not traced with. From now on it is: trace again."""
+
+
+def with_known_refs(transform: Callable[[], T]) -> T:
+    """`transform()`, which traces a function and derives it, again while rules are found to use more Refs.
+
+    What rules close over is not known before they run, and they run when a derivative is taken.
+    """
+    while True:
+        try:
+            return transform()
+        except _Unknown:
+            continue
 
 
 def opened_for(what: str, nodes: Sequence[Maybe]) -> tuple[Stage, list[Any], dict[UOp, UOp]]:
@@ -196,8 +273,9 @@ class Custom:
         self.nondiff = self.positional.numbers(nondiff_argnums, nondiff_argnames)
         self.symbolic = False
         self.rules: dict[Any, Rule] = {}
+        self.closes_over: weakref.WeakSet[Ref] = weakref.WeakSet()  # Refs that its rules were seen to use
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
+    def make_rule(self, *args: Any) -> Rule:
         raise NotImplementedError
 
     def ready(self) -> bool:
@@ -216,37 +294,50 @@ class Custom:
         if not is_tracing():
             return self.fun(*args)
         nondiff = [i % len(args) for i in self.nondiff]
-        fixed = tuple([(i, args[i]) for i in nondiff])
         moving = tuple([x for i, x in enumerate(args) if i not in nondiff])
+        refs = [x for x in tree.leaves_of(moving) if isinstance(x, Ref)]
+        refs = list(dict.fromkeys([*refs, *[r for r in self.closes_over if exists(r)]]))
+        number = {r: k for k, r in enumerate(refs)}
+        moving = hide_refs(moving, lambda r: number[r])
         leaves, in_tree = tree.flatten(moving)
         check_leaves(leaves, in_tree, name)
         operands = [lift(x) for x in leaves]
+        named = {i: args[i] for i in nondiff}
 
         def body(*given: Any) -> Any:
-            it = iter(given)
-            known = dict(fixed)
-            return self.fun(*[known[i] if i in known else next(it) for i in range(len(args))])
+            it = iter(show_refs(given, lambda k: refs[k]))
+            return self.fun(*[named[i] if i in named else next(it) for i in range(len(args))])
 
         # concrete: where the stages around know their values, the function may branch on its own
         stage = Stage(f"{self.kind}({name})", concrete=True)
         given_nodes = [t.node for t in operands]
         traced = trace(body, tree.structure((moving, {})), [t.aval for t in operands], stage, (), given_nodes)
-        captured, program = closure(traced.params, traced.outs)
-        rule = self._rule(in_tree, fixed, captured)
+        refs += [r for r in traced.refs if r not in number and not isinstance(r, Reverse)]
+        reverse = [r.reverse for r in refs]
+        entries = [traced.entry(r) for r in (*refs, *reverse)]
+        finals = [traced.final(r, e) for r, e in zip((*refs, *reverse), entries, strict=True)]
+        captured, program = closure((*traced.params, *entries), (*traced.outs, *finals))
+        fixed = tuple([(i, weakref.ref(x) if isinstance(x, Ref) else x) for i, x in named.items()])
+        outer = tuple([weakref.ref(r) if r not in number or r in self.closes_over else None for r in refs])
+        rule = self._rule(in_tree, fixed, captured, outer)
         rule.out_tree = traced.out_tree
-        u = uop(Op.CALL, (*captured, *[t.node for t in operands]), Call(program, self.kind, name, rule))
-        outs = [Tracer(n, w) for n, w in zip(gets(u), traced.weak, strict=True)]
+        sources = (*captured, *given_nodes, *[current(r) for r in (*refs, *reverse)])
+        members = gets(uop(Op.CALL, sources, Call(program, self.kind, name, rule)))
+        n = len(traced.outs)
+        for ref, node in zip((*refs, *reverse), members[n:], strict=True):
+            ref.put(Tracer(node))
+        outs = [Tracer(m, w) for m, w in zip(members[:n], traced.weak, strict=True)]
         return tree.unflatten(traced.out_tree, outs)
 
-    def _rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
+    def _rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp], outer: Any) -> Rule:
         if captured:
-            return self.make_rule(in_tree, fixed, captured)
+            return self.make_rule(self, in_tree, fixed, captured, outer)
         try:
-            rule = self.rules.get((in_tree, fixed))
+            rule = self.rules.get((in_tree, fixed, outer))
         except TypeError:  # a fixed argument that cannot be hashed
-            return self.make_rule(in_tree, fixed, captured)
+            return self.make_rule(self, in_tree, fixed, captured, outer)
         if rule is None:
-            rule = self.rules[in_tree, fixed] = self.make_rule(in_tree, fixed, captured)
+            rule = self.rules[in_tree, fixed, outer] = self.make_rule(self, in_tree, fixed, captured, outer)
         return rule
 
 
@@ -276,15 +367,22 @@ class _JvpRule(Rule):
         assert isinstance(owner, custom_jvp) and owner.rule is not None
         name = function_name(owner.fun)
         what = f"the jvp rule of {name}"
-        n = len(self.captured)
         stage, both, meaning = opened_for(what, [*primals, *tangents])
         inner, moves = both[: len(primals)], both[len(primals) :]
         with opened(stage):
-            args = self.tracers(inner)
-            leaves = [_given(d, p, owner.symbolic) for d, p in zip(moves[n:], primals[n:], strict=True)]
-            given = tree.unflatten(self.in_tree, leaves)
-            fixed = [x for _, x in self.fixed]
-            result = owner.rule(*fixed, args, given)
+            plain, contents, reverse = self.sections(inner)
+            refs = self.begin_refs(_avals(contents), contents, reverse)
+            args = self.tracers(inner, refs)
+            moves_plain, moves_refs, moves_reverse = self.sections(moves)
+            n = len(self.captured)
+            leaves = [_given(d, p, owner.symbolic) for d, p in zip(moves_plain[n:], plain[n:], strict=True)]
+            moved_refs = [
+                ref_over(lift(_given(d, c, False)).node) if c.dtype.is_inexact else _given(d, c, False)
+                for c, d in zip(contents, moves_refs, strict=True)
+            ]
+            starts = [current(r) if isinstance(r, Ref) else None for r in moved_refs]
+            given = show_refs(tree.unflatten(self.in_tree, leaves), lambda k: moved_refs[k])
+            result = owner.rule(*[x for _, x in self.known()], args, given)
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise TypeError(
                     f"Custom JVP rule {function_name(owner.rule)} for function {name} must produce a pair (list or "
@@ -302,10 +400,19 @@ class _JvpRule(Rule):
                 _as_node(x, o.node, what, tree.path_of(out_tree, i, "tangent"))
                 for i, (x, o) in enumerate(zip(moved, outs, strict=True))
             ]
+            self.check_known()
+            finals = [current(r) for r in (*refs, *[r.reverse for r in refs])]
+            # the rule says what becomes of the tangents of its arguments; a Ref that it closes over and writes is still
+            for k, (ref, start, d) in enumerate(zip(moved_refs, starts, moves_refs, strict=True)):
+                now = current(ref) if isinstance(ref, Ref) else None
+                is_given = self.outer[k] is None or now is not start
+                douts.append((d if now is start else now) if is_given or finals[k] is contents[k] else None)
+            douts += moves_reverse
         there = [d for d in douts if d is not None]
-        fixed_up = self.rebound([*[o.node for o in outs], *there], primals, meaning)
-        it = iter(fixed_up[len(outs) :])
-        return fixed_up[: len(outs)], [None if d is None else next(it) for d in douts]
+        outs_there = [*[o.node for o in outs], *finals]
+        fixed_up = self.rebound([*outs_there, *there], primals, meaning)
+        it = iter(fixed_up[len(outs_there) :])
+        return fixed_up[: len(outs_there)], [None if d is None else next(it) for d in douts]
 
 
 class custom_jvp(Custom):
@@ -340,8 +447,8 @@ class custom_jvp(Custom):
     def ready(self) -> bool:
         return self.rule is not None
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
-        return _JvpRule(self, in_tree, fixed, captured)
+    def make_rule(self, *args: Any) -> Rule:
+        return _JvpRule(*args)
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Give the rule: `jvp(*nondiff, primals, tangents) -> (output, tangent of the output)`; returns it.
@@ -370,17 +477,20 @@ class custom_jvp(Custom):
 
 
 class _VjpRule(Rule):
-    def fwd(self, primals: list[UOp], moves: Sequence[bool]) -> tuple[list[UOp], list[UOp]]:
+    def fwd(self, primals: list[UOp], moves: Sequence[bool]) -> tuple[list[UOp], list[UOp], _Backward]:
         owner = self.owner
         assert isinstance(owner, custom_vjp) and owner.forward is not None
         name = function_name(owner.fun)
         what = f"the forward rule of {name}"
         stage, inner, meaning = opened_for(what, primals)
         with opened(stage):
-            args: Sequence[Any] = self.tracers(inner)
+            _, contents, reverse = self.sections(inner)
+            ref_avals = _avals(contents)
+            refs = self.begin_refs(ref_avals, contents, reverse)
+            args: Sequence[Any] = self.tracers(inner, refs)
             if owner.symbolic:
-                flags = tree.unflatten(self.in_tree, moves[len(self.captured) :])
-                args = tree.map_(CustomVJPPrimal, args, flags)
+                flags = show_refs(tree.unflatten(self.in_tree, self.sections(moves)[0][len(self.captured) :]))
+                args = tree.map_(_marked, args, flags)
             result = owner.forward(*self.full(args))
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise TypeError(f"{what} must return a pair (output, residuals), got {result!r}")
@@ -389,43 +499,117 @@ class _VjpRule(Rule):
                 raise TypeError(
                     f"{what} must return outputs of the same structure as the function, {self.out_tree}, got {out_tree}"
                 )
-            residuals, res_tree = lift_results(result[1], what)
+            residuals, res_tree = lift_results(hide_refs(result[1], lambda r: _number(r, refs, what)), what)
+            self.check_known()
+            finals = [current(r) for r in (*refs, *[r.reverse for r in refs])]
         nodes = [r.node for r in residuals]
-        self.residual_trees[_avals(nodes)] = res_tree
-        fixed_up = self.rebound([*[o.node for o in outs], *nodes], primals, meaning)
-        return fixed_up[: len(outs)], fixed_up[len(outs) :]
+        outs_there = [*[o.node for o in outs], *finals]
+        fixed_up = self.rebound([*outs_there, *nodes], primals, meaning)
+        given = fixed_up[: len(outs_there)]
+        written = tuple([a is not b for a, b in zip(self.sections(given)[1], self.sections(primals)[1], strict=True)])
+        back = _Backward(self, res_tree, _avals([o.node for o in outs]), ref_avals, written)
+        return given, fixed_up[len(outs_there) :], back
 
-    def bwd(self, residuals: list[UOp], cts: list[Maybe], avals: Sequence[Aval]) -> list[Maybe]:
-        owner = self.owner
+
+@dataclass(frozen=True, slots=True)
+class _Backward:
+    """The way back of one call: its rule, the structure of its residuals, what its outs and Refs are.
+
+    written   the Refs that the forward rule has written
+    """
+
+    rule: _VjpRule
+    res_tree: tree.TreeDef
+    outs: tuple[Aval, ...]
+    refs: tuple[Aval, ...]
+    written: tuple[bool, ...]
+
+    @property
+    def captured(self) -> int:
+        """How many cotangents come before those of the user's arguments."""
+        return len(self.rule.captured)
+
+    def bwd(self, residuals: list[UOp], cts: list[Maybe]) -> list[Maybe]:
+        """Cotangents of (captured, arguments, contents of Refs), then what the Refs are in the backward pass now."""
+        rule, owner = self.rule, self.rule.owner
         assert isinstance(owner, custom_vjp) and owner.backward is not None
         name = function_name(owner.fun)
         what = f"the backward rule of {name}"
-        res_tree = self.residual_trees[_avals(residuals)]
+        for k, ct in enumerate(rule.sections(cts)[1]):
+            if ct is not None and self.written[k]:
+                raise NotImplementedError(
+                    f"the derivative of what the forward rule of {name} has written to a Ref ({self.refs[k]}): {what} "
+                    "only says what becomes of the cotangents of its results; return the value too, and use that"
+                )
         stage, inner, meaning = opened_for(what, [*residuals, *cts])
         there, given = inner[: len(residuals)], inner[len(residuals) :]
         with opened(stage):
-            res = tree.unflatten(res_tree, [Tracer(r) for r in there])
+            ct_outs, _, states = rule.sections(given)
+            begin = [None if s is None else uncarried(s, a) for s, a in zip(states, self.refs, strict=True)]
+            why = f"{what} uses a Ref that was made inside the function that is differentiated; make it outside of that"
+            refs = rule.begin_refs(self.refs, begin, None, why)
+            res = show_refs(tree.unflatten(self.res_tree, [Tracer(r) for r in there]), lambda k: refs[k])
             ct = tree.unflatten(
-                self.out_tree, [_given(c, o, owner.symbolic) for c, o in zip(given, avals, strict=True)]
+                rule.out_tree, [_given(c, o, owner.symbolic) for c, o in zip(ct_outs, self.outs, strict=True)]
             )
-            got = owner.backward(*[x for _, x in self.fixed], res, ct)
+            got = owner.backward(*[x for _, x in rule.known()], res, ct)
             if not isinstance(got, tuple | list):
                 raise TypeError(f"{what} must return a tuple with one cotangent for each argument, got {got!r}")
-            moving = tree.unflatten(self.in_tree, list(range(self.in_tree.num_leaves)))
-            if len(got) != len(moving):
-                raise TypeError(
-                    f"{what} must return one cotangent for each of the {len(moving)} differentiated arguments, "
-                    f"returned {len(got)}"
-                )
-            out: list[Maybe] = [None] * len(self.captured)
-            for i, (g, arg) in enumerate(zip(got, moving, strict=True)):
-                out.extend([None if _is_zero(x) else lift(x).node for x in _cotangent_leaves(g, arg, i, what)])
+            out = [*[None] * len(rule.captured), *self._of_arguments(got, what)]
+            rule.check_known()
+            ends = [b if b is None else current(r) for r, b in zip(refs, begin, strict=True)]
+            out += [s if e is b or e is None else carried(e) for s, b, e in zip(states, begin, ends, strict=True)]
         it = iter(substitute([x for x in out if x is not None], meaning))
         return [None if x is None else next(it) for x in out]
 
+    def _of_arguments(self, got: Sequence[Any], what: str) -> list[Maybe]:
+        """The cotangents that the rule gave, one for each leaf of the arguments, then for the contents of each Ref."""
+        rule = self.rule
+        moving = tree.unflatten(rule.in_tree, list(range(rule.in_tree.num_leaves)))
+        if len(got) != len(moving):
+            raise TypeError(
+                f"{what} must return one cotangent for each of the {len(moving)} differentiated arguments, "
+                f"returned {len(got)}"
+            )
+        out: list[Maybe] = []
+        of_refs: list[Maybe] = [None] * rule.refs
+        for i, (g, arg) in enumerate(zip(got, moving, strict=True)):
+            leaves = tree.leaves_of(arg, is_leaf=lambda x: isinstance(x, Held))
+            shown = tree.map_(lambda x: 0, arg, is_leaf=lambda x: isinstance(x, Held))
+            for x, w in zip(_cotangent_leaves(g, shown, i, what), leaves, strict=True):
+                node = None if _is_zero(x) else lift(x).node
+                if not isinstance(w, Held):
+                    out.append(node)
+                elif node is not None:
+                    of_refs[w.what] = _like(node, self.refs[w.what], what)
+        return [*out, *of_refs]
 
-def _avals(nodes: Sequence[UOp]) -> Any:
-    return tuple([(n.dtype, n.shape) for n in nodes])
+
+def _marked(x: Any, moves: bool) -> Any:
+    """An argument of a rule that asked for symbolic zeros."""
+    return x if isinstance(x, Ref) else CustomVJPPrimal(x, moves)
+
+
+def _number(ref: Ref, refs: Sequence[Ref], what: str) -> int:
+    """The number of a Ref that a forward rule gives to the backward rule."""
+    if ref in refs:
+        return refs.index(ref)
+    raise ArgumentError(
+        f"{what} returned a Ref ({ref.aval}) among its residuals that is none of its arguments; return what it contains"
+    )
+
+
+def _like(ct: UOp, aval: Aval, what: str) -> Maybe:
+    """The cotangent of the contents of a Ref."""
+    if not aval.dtype.is_inexact:
+        return None
+    if ct.shape != aval.shape:
+        raise ShapeError(f"{what} gave a cotangent of shape {ct.shape} for a Ref of shape {aval.shape}")
+    return build.cast(ct, aval.dtype)
+
+
+def _avals(nodes: Sequence[UOp]) -> tuple[Aval, ...]:
+    return tuple([Aval(n.dtype, n.shape) for n in nodes])
 
 
 def _is_zero(x: Any) -> bool:
@@ -484,8 +668,8 @@ class custom_vjp(Custom):
     def ready(self) -> bool:
         return self.forward is not None
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
-        return _VjpRule(self, in_tree, fixed, captured)
+    def make_rule(self, *args: Any) -> Rule:
+        return _VjpRule(*args)
 
     def defvjp(
         self,
@@ -552,19 +736,25 @@ def checkpoint(
             return fun(*args, **kwargs)
         fixed = {i % len(args): args[i] for i in static}
         moving = tuple([x for i, x in enumerate(args) if i not in fixed])
-        leaves, in_tree = tree.flatten((moving, kwargs))
+        leaves, in_tree = tree.flatten(hide_refs((moving, kwargs)))
         check_leaves(leaves, in_tree, f"checkpoint({name})")
         operands = [lift(x) for x in leaves]
 
         def body(*given: Any, **named: Any) -> Any:
+            given, named = show_refs((given, named))
             it = iter(given)
             return fun(*[fixed[i] if i in fixed else next(it) for i in range(len(args))], **named)
 
         traced = trace(body, in_tree, [t.aval for t in operands], Stage(f"checkpoint({name})"))
-        captured, program = closure(traced.params, traced.outs)
-        u = uop(Op.CALL, (*captured, *[t.node for t in operands]), Call(program, "checkpoint", name, policy))
-        outs = [Tracer(n, w) for n, w in zip(gets(u), traced.weak, strict=True)]
-        return tree.unflatten(traced.out_tree, outs)
+        n = len(traced.outs)
+        captured, program = closure(
+            (*traced.params, *traced.entries), [*traced.outs, *[node for _, node in traced.finals]]
+        )
+        sources = (*captured, *[t.node for t in operands], *[current(r) for r in traced.refs])
+        members = gets(uop(Op.CALL, sources, Call(program, "checkpoint", name, policy)))
+        for (i, _), node in zip(traced.finals, members[n:], strict=True):
+            traced.refs[i].put(Tracer(node))
+        return tree.unflatten(traced.out_tree, [Tracer(m, w) for m, w in zip(members[:n], traced.weak, strict=True)])
 
     return remembered
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.errors import DtypeError, ShapeError
+from fgrad.errors import DtypeError, OrderingError, ShapeError
 from fgrad.trace import tree
 from fgrad.trace.custom import Custom, Rule, opened_for
 from fgrad.trace.stage import opened
@@ -39,7 +39,7 @@ class _BatchRule(Rule):
         stage, inner, meaning = opened_for(what, src)
         with opened(stage):
             in_batched = list(tree.unflatten(self.in_tree, flags[first:]))
-            result = owner.rule(size, in_batched, *self.full(self.tracers(inner)))
+            result = owner.rule(size, in_batched, *self.full(self.tracers(inner, ())))
             if not (isinstance(result, tuple | list) and len(result) == 2):
                 raise TypeError(f"{what} must return a pair (output, which of it is batched), got {result!r}")
             outs, out_tree = lift_results(result[0], what)
@@ -87,8 +87,14 @@ class custom_vmap(Custom):
     def ready(self) -> bool:
         return self.rule is not None
 
-    def make_rule(self, in_tree: Any, fixed: Any, captured: Sequence[UOp]) -> Rule:
-        return _BatchRule(self, in_tree, fixed, captured)
+    def make_rule(self, *args: Any) -> Rule:
+        rule = _BatchRule(*args)
+        if rule.refs:
+            raise OrderingError(
+                f"the custom_vmap function {function_name(self.fun)} uses a Ref from outside of it, or a callback, "
+                "whose order its rule cannot keep; pass what it needs as an array"
+            )
+        return rule
 
     def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Give the rule: `rule(axis_size, in_batched, *args) -> (output, out_batched)`; returns it."""

@@ -5,11 +5,16 @@ memoised and simplified.
 
 from __future__ import annotations
 
+from fgrad.trace.apply import Way
 from fgrad.trace.interpret import memo
 from fgrad.trace.jvp import jvp_of
+from fgrad.trace.ref import carried, uncarried
 from fgrad.trace.vjp import linearize, transpose_linear, vjp
+from fgrad.trace.widen import programs_of
 from fgrad.uop import build
-from fgrad.uop.node import paused_gc
+from fgrad.uop.aval import Aval
+from fgrad.uop.node import open_param, paused_gc, substitute
+from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Program, close
 from fgrad.uop.rewrite import step
 from fgrad.uop.simplify import simplify_program
@@ -33,34 +38,68 @@ def jvp_program(program: Program, wrt: tuple[int, ...], keep: int) -> Program:
 
 
 @memo
-def gradient_program(program: Program, wrt: tuple[int, ...]) -> Program:
-    """params -> (*outs, *gradients of the first out, a scalar, with respect to `wrt`)."""
+def gradient_program(program: Program, wrt: tuple[int, ...], ways: tuple[Way, ...] = ()) -> Program:
+    """params -> (*outs, *gradients of the first out, a scalar, with respect to `wrt`).
+
+    ways   Refs that go through the backward pass as well: their final versions are those after it
+    """
 
     def derive(program: Program) -> Program:
         n = len(program.outs)
-        back = vjp(program, wrt, (True, *(False,) * (n - 1)))
+        reverse = [w.out for w in ways]
+        back = vjp(program, (*wrt, *[w.slot for w in ways]), tuple([i == 0 or i in reverse for i in range(n)]))
         one = build.const_like(1, program.outs[0])
         with paused_gc():
-            outs = back.inline([*program.params, one])
-            return simplify_program(close(program.params, outs, back.effects))
+            begin = {o: open_param(program.outs[o].dtype, program.outs[o].shape) for o in sorted(reverse)}
+            outs = back.inline([*program.params, one, *begin.values()])
+            contents = {w: program.params[w.ref_slot] if w.ref_out is None else outs[w.ref_out] for w in ways}
+            outs = substitute(outs, {begin[w.out]: carried(c) for w, c in contents.items()})
+            effects = dict(back.effects)
+            for w, end in zip(ways, outs[n + len(wrt) :], strict=True):
+                if w.ref_out is not None:
+                    outs[w.ref_out] = build.const(0, outs[w.ref_out].dtype)  # nobody sees what it was in between
+                outs[w.out] = uncarried(end, Aval(contents[w].dtype, contents[w].shape))
+                del effects[w.slot]
+                effects[w.ref_slot] = w.out
+            return simplify_program(close(program.params, outs[: n + len(wrt)], tuple(effects.items())))
 
     return step("trace/vjp", derive, program)
 
 
 @memo
-def linearize_program(program: Program, wrt: tuple[int, ...], keep: int) -> tuple[Program, Program]:
+def linearize_program(
+    program: Program, wrt: tuple[int, ...], keep: int, ways: tuple[Way, ...] = ()
+) -> tuple[Program, Program]:
     """-> (forward: params -> (*outs, *residuals), linear: (*residuals, *tangents of `wrt`) -> tangents of floating
     outs).
 
-    Tangents are given for the floating ones among the first `keep` outs.
+    Tangents are given for the floating ones among the first `keep` outs. With `ways`, for what Refs are in the backward
+    pass too, last.
     """
-    forward = step("trace/linearize", lambda p: linearize(p, wrt)[0], program)
+    moving = (*wrt, *[w.slot for w in ways])
+    reverse = [w.slot for w in ways]
+
+    def run_forward(program: Program) -> Program:
+        forward = linearize(program, moving)[0]
+        effects = tuple([(slot, out) for slot, out in forward.effects if slot not in reverse])
+        return Program(forward.params, forward.outs, effects)
 
     def derive(program: Program) -> Program:
-        linear = linearize(program, wrt)[1]
-        return simplify_program(Program(linear.params, tuple([linear.outs[i] for i in _floating(program, keep)])))
+        linear = linearize(program, moving)[1]
+        outs = [*_floating(program, keep), *[w.out for w in ways]]
+        return simplify_program(Program(linear.params, tuple([linear.outs[i] for i in outs])))
 
-    return forward, step("trace/linear", derive, program)
+    return step("trace/linearize", run_forward, program), step("trace/linear", derive, program)
+
+
+@memo
+def holds_rules(program: Program) -> bool:
+    """Whether functions with a backward rule of their own are called in the program."""
+    return any(
+        (u.op is Op.CALL and u.arg.kind == "custom_vjp") or any(holds_rules(p) for p in programs_of(u))
+        for u in program.nodes
+        if u.op in CALLS
+    )
 
 
 @memo

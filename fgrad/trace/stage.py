@@ -21,12 +21,16 @@ from fgrad.uop.program import Program, close
 
 
 class Stage:
-    """One function being traced. `what` names the transformation, for errors."""
+    """One function being traced. `what` names the transformation, for errors.
 
-    __slots__ = ("what", "params", "concrete", "buffers", "axes", "refs")
+    is_reversed   it is differentiated in reverse mode: what Refs are in the backward pass matters
+    """
 
-    def __init__(self, what: str, concrete: bool = False) -> None:
+    __slots__ = ("what", "params", "concrete", "buffers", "axes", "refs", "is_reversed")
+
+    def __init__(self, what: str, concrete: bool = False, is_reversed: bool = False) -> None:
         self.what = what
+        self.is_reversed = is_reversed
         self.params: list[UOp] = []
         self.concrete: dict[UOp, UOp] | None = {} if concrete else None
         self.buffers: dict[int, tuple[object, UOp]] = {}

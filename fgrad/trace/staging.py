@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fgrad.config import config
+from fgrad.errors import ArgumentError, OrderingError, note_user_line
 from fgrad.trace import tree
 from fgrad.trace.record import check_alive
-from fgrad.trace.ref import Ref, touched
-from fgrad.trace.stage import Stage, opened
+from fgrad.trace.ref import Ref, Reverse, touched
+from fgrad.trace.stage import Stage, is_tracing, opened
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
-from fgrad.uop.node import UOp, open_param, paused_gc
+from fgrad.uop.node import UOp, open_param, paused_gc, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,19 @@ class Traced:
     @property
     def out_avals(self) -> list[Aval]:
         return [Aval(o.dtype, o.shape, w) for o, w in zip(self.outs, self.weak, strict=True)]
+
+    def entry(self, ref: Ref) -> UOp:
+        """The parameter that stands for the contents of `ref` at the beginning: a new one, if it was not touched."""
+        if ref in self.refs:
+            return self.entries[self.refs.index(ref)]
+        return open_param(ref.aval.dtype, ref.aval.shape, "ref")
+
+    def final(self, ref: Ref, entry: UOp) -> UOp:
+        """The contents of `ref` at the end, which were `entry` at the beginning."""
+        for i, node in self.finals:
+            if self.refs[i] is ref:
+                return node
+        return entry
 
 
 def function_name(fun: Callable[..., Any]) -> str:
@@ -72,6 +86,11 @@ def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
     """
     leaves, spec = tree.flatten_arrays(out)
     for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Ref):
+            raise ArgumentError(
+                f"{what} returned a Ref ({leaf.aval}) at {tree.path_of(spec, i, 'result')}, but a Ref cannot leave a "
+                "traced function; return what it contains, ref[...] or freeze(ref)"
+            )
         if not is_arraylike(leaf):
             raise TypeError(
                 f"{what} must return arrays and numbers (in any pytree), but returned {leaf!r} of type "
@@ -120,12 +139,35 @@ def trace(
         seen = touched(stage)
         entries = [v.entry for _, v in seen if v.entry is not None]
         finals = [(i, v.now) for i, (_, v) in enumerate(seen) if v.is_written]
-        return Traced(
-            params,
-            outs,
-            out_tree,
-            weak,
-            [r for r, _ in seen],
-            entries,
-            finals,
+        traced = Traced(params, outs, out_tree, weak, [r for r, _ in seen], entries, finals)
+        return traced if is_tracing() or stage.is_reversed else _without_reverse(traced)
+
+
+def _without_reverse(traced: Traced) -> Traced:
+    """The same where nobody asks for the backward pass."""
+    if not any(isinstance(r, Reverse) for r in traced.refs):
+        return traced
+    forward = [i for i, r in enumerate(traced.refs) if not isinstance(r, Reverse)]
+    zeros = {e: build.zeros_like(e) for r, e in zip(traced.refs, traced.entries, strict=True) if isinstance(r, Reverse)}
+    finals = [(forward.index(i), node) for i, node in traced.finals if i in forward]
+    nodes = substitute([*traced.outs, *[node for _, node in finals]], zeros)
+    n = len(traced.outs)
+    return replace(
+        traced,
+        outs=nodes[:n],
+        refs=[traced.refs[i] for i in forward],
+        entries=[traced.entries[i] for i in forward],
+        finals=[(i, node) for (i, _), node in zip(finals, nodes[n:], strict=True)],
+    )
+
+
+def without_refs(traced: Traced, what: str) -> Traced:
+    """`traced`; raises OrderingError if it uses Refs of its surroundings, which `what` cannot keep in order."""
+    if traced.refs:
+        raise note_user_line(
+            OrderingError(
+                f"{what} must not read or write a Ref ({traced.refs[0].aval}) from outside of it, or run a callback; "
+                "pass what it needs as an array"
+            )
         )
+    return traced

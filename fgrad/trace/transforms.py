@@ -7,6 +7,7 @@ that are not differentiated are passed through untouched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, ShapeError
+from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, OrderingError, ShapeError
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
-from fgrad.trace.derive import gradient_program, jvp_program, linearize_program, transpose_from
+from fgrad.trace.custom import with_known_refs
+from fgrad.trace.derive import gradient_program, holds_rules, jvp_program, linearize_program, transpose_from
 from fgrad.trace.frames import trim, trimmed
+from fgrad.trace.ref import Held, Ref, carried, hide_refs, show_refs, uncarried
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer, aval_of, lift
@@ -100,16 +103,26 @@ def _zero_tangent(aval: Aval) -> Any:
     return np.zeros(aval.shape, float0)
 
 
-def _close(
-    fun: Callable[..., Any], args: Sequence[Any], what: str, concrete: bool = True
-) -> tuple[Closed, list[Tracer], tree.TreeDef]:
-    """Close `fun` over all leaves of `args`."""
-    leaves, spec = tree.flatten(tuple(args))
+def _close(fun: Callable[..., Any], args: Sequence[Any], what: str) -> tuple[Closed, list[Tracer], tree.TreeDef]:
+    """Close `fun` over all leaves of `args`, Refs apart."""
+    args = tuple(args)
+    hidden = hide_refs(args)
+    leaves, spec = tree.flatten(hidden)
     check_leaves(leaves, spec, what)
     operands = [operand(x) for x in leaves]
-    in_tree = tree.structure((tuple(args), {}))
-    closed = close_over(fun, operands, in_tree, Stage(f"{what}({function_name(fun)})", concrete))
-    return closed, operands, spec
+    in_tree = tree.structure((hidden, {}))
+
+    @wraps(fun)
+    def shown(*given: Any) -> Any:
+        return fun(*show_refs(given))
+
+    stage = Stage(f"{what}({function_name(fun)})", concrete=True, is_reversed=what == "vjp")
+    return close_over(fun if hidden is args else shown, operands, in_tree, stage), operands, spec
+
+
+def _without_refs(x: Any) -> Any:
+    """A pytree of cotangents, None in the places of Refs."""
+    return tree.map_(lambda leaf: None if isinstance(leaf, Held) else leaf, x, is_leaf=lambda y: isinstance(y, Held))
 
 
 def value_and_grad(
@@ -144,13 +157,16 @@ def value_and_grad(
         check_leaves(leaves, spec, "grad")
         operands = [operand(x) for x in leaves]
         _differentiable(operands, spec, "grad", holomorphic, allow_int)
-        closed = close_over(
-            _bind(target, args, kwargs, at), operands, tree.structure((moving, {})),
-            Stage(f"grad({function_name(fun)})", concrete=True),
-        )  # fmt: skip
-        _check_scalar(fun, closed, sizes[-1] if has_aux else closed.out_tree, holomorphic)
-        wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
-        program = gradient_program(closed.program, wrt)
+
+        def derived() -> tuple[Closed, Program]:
+            stage = Stage(f"grad({function_name(fun)})", concrete=True, is_reversed=True)
+            bound = _bind(target, args, kwargs, at)
+            closed = close_over(bound, operands, tree.structure((moving, {})), stage)
+            _check_scalar(fun, closed, sizes[-1] if has_aux else closed.out_tree, holomorphic)
+            wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
+            return closed, gradient_program(closed.program, wrt, closed.reversed_refs)
+
+        closed, program = with_known_refs(derived)
         weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
         weak += [t.weak for t in operands if t.node.dtype.is_inexact]
         results = apply(program, closed.nodes, weak, closed.refs)
@@ -266,11 +282,15 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     if len(primals) != len(tangents):
         raise TypeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
     target, sizes = _split_aux(fun, "jvp") if has_aux else (fun, [])
-    closed, operands, spec = _close(target, tuple(primals), "jvp")
-    moving = _tangents([t.aval for t in operands], spec, tuple(tangents), "jvp")
-    wrt = tuple([closed.captured + i for i, t in enumerate(moving) if t is not None])
-    keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
-    program = jvp_program(closed.program, wrt, keep)
+
+    def derived() -> tuple[Closed, list[Tracer | None], int, Program]:
+        closed, operands, spec = _close(target, primals, "jvp")
+        moving = _tangents([t.aval for t in operands], spec, tuple(tangents), "jvp")
+        wrt = tuple([closed.captured + i for i, t in enumerate(moving) if t is not None])
+        keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
+        return closed, moving, keep, jvp_program(closed.program, wrt, keep)
+
+    closed, moving, keep, program = with_known_refs(derived)
     nodes = [*closed.nodes, *[t.node for t in moving if t is not None]]
     weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
     weak += [a.weak for a in closed.out_avals[:keep] if a.dtype.is_inexact]
@@ -290,6 +310,7 @@ class _Linear:
 
     program   (*residuals, *tangents) -> tangents of the floating outs
     sources   for each residual the argument leaf that it is, or None
+    refs      the Refs that rules of the backward pass use: what these contain goes in and out of it, last
     """
 
     name: str
@@ -299,6 +320,7 @@ class _Linear:
     out_avals: tuple[Aval, ...]
     out_tree: tree.TreeDef
     sources: tuple[int | None, ...]
+    refs: tuple[Ref, ...]
     is_transposed: bool
 
     def forward(self, residuals: list[UOp], tangents: tuple[Any, ...]) -> Any:
@@ -324,10 +346,13 @@ class _Linear:
         loose = tree.unflatten(self.out_tree, _loose_integers(leaves, self.out_avals))
         cts = _tangents(self.out_avals, self.out_tree, loose, "vjp")
         back = transpose_from(self.program, len(residuals))
-        nodes = [*residuals, *[t.node for t in cts if t is not None]]
+        contents = [carried(lift(r.get()).node) for r in self.refs]
+        nodes = [*residuals, *[t.node for t in cts if t is not None], *contents]
         moved = iter(apply(back, nodes, [a.weak for a in self.in_avals if a.dtype.is_inexact]))
         grads = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in self.in_avals]
-        return tree.unflatten(self.in_tree, grads)
+        for ref in self.refs:
+            ref.put(Tracer(uncarried(lift(next(moved)).node, ref.aval)))
+        return _without_refs(tree.unflatten(self.in_tree, grads))
 
 
 class Linearized:
@@ -355,6 +380,28 @@ class Linearized:
         except Exception as error:
             trim(error)
             raise
+
+    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
+        """The same function of `vjp`, which adds cotangents into Refs in place of returning them.
+
+        refs   one for each primal: a Ref, or a pytree of them structured as the primal. Where anything else stands the
+               cotangent is returned; in the place of a Ref the result has None
+
+        >>> total = new_ref(0.0)
+        >>> back = vjp(lambda x: x ** 2, 3.0)[1].with_refs(total)
+        >>> back(1.0), back(1.0), total[...]
+        ((None,), (None,), Array(12., dtype=float32))
+        """
+
+        def accumulate(cotangent: Any) -> Any:
+            grads = self(cotangent)
+            if not self._linear.is_transposed or len(refs) != len(grads):
+                raise TypeError(
+                    f"{self.__name__} was given {len(refs)} Refs; with_refs takes one for each primal of vjp"
+                )
+            return tuple([_add_into(r, g) for r, g in zip(refs, grads, strict=True)])
+
+        return accumulate
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"
@@ -390,16 +437,33 @@ tree.register(
 )
 
 
+def _add_into(ref: Any, cotangent: Any) -> Any:
+    """Add a cotangent into a Ref, or a pytree of them; what has none is returned."""
+    if isinstance(ref, Ref):
+        ref.addupdate(..., cotangent)
+        return None
+    if not any(isinstance(r, Ref) for r in tree.leaves_of(ref)):
+        return cotangent
+    return tree.map_(_add_into, ref, cotangent)
+
+
 def _linearized(
     fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
 ) -> tuple[Any, Linearized, Any]:
     """-> (out, linear function, aux)."""
     target, sizes = _split_aux(fun, what) if has_aux else (fun, [])
-    closed, operands, spec = _close(target, primals, what)
-    moving = [i for i, t in enumerate(operands) if t.node.dtype.is_inexact]
-    wrt = tuple([closed.captured + i for i in moving])
-    keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
-    forward, linear = linearize_program(closed.program, wrt, keep)
+
+    def derived() -> tuple[Any, ...]:
+        closed, operands, spec = _close(target, primals, what)
+        wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
+        keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
+        forward, linear = linearize_program(closed.program, wrt, keep, closed.reversed_refs)
+        if what == "vjp" and holds_rules(closed.program):  # what their rules use must be known before anything runs
+            with suppress(Exception):  # other errors are for who calls the result
+                transpose_from(linear, len(forward.outs) - len(closed.program.outs))
+        return closed, operands, spec, keep, forward, linear
+
+    closed, operands, spec, keep, forward, linear = with_known_refs(derived)
     results = apply(forward, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
     n = len(closed.out_avals)
     first = n + closed.hidden
@@ -416,6 +480,7 @@ def _linearized(
         tuple(closed.out_avals[:keep]),
         sizes[-1] if has_aux else closed.out_tree,
         sources,
+        tuple([closed.refs[w.ref_slot] for w in closed.reversed_refs]),
         is_transposed=what == "vjp",
     )
     opaque = [r for s, r in zip(sources, residuals, strict=True) if s is None]
@@ -474,6 +539,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     in_tree = tree.structure((tuple(primals), {}))
     from_avals = [Tracer(build.const(0, a.dtype, a.shape), a.weak) for a in avals]
     closed = close_over(fun, from_avals, in_tree, Stage(f"linear_transpose({function_name(fun)})"))
+    if closed.refs:
+        raise OrderingError(
+            "linear_transpose takes a pure function, but this one uses a Ref from outside, or a callback"
+        )
 
     def transposed(cotangent: Any) -> Any:
         cts, ct_spec = tree.flatten(cotangent)

@@ -74,6 +74,11 @@ def map_(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], 
     return optree.tree_map(f, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
+def register_constant(kind: type[Any], content: Callable[[Any], Any], make: Callable[[Any], Any]) -> None:
+    """Make instances of `kind` a part of the structure of pytrees: no leaves, equal where their `content` is."""
+    optree.register_pytree_node(kind, lambda x: ((), content(x), ()), lambda aux, _: make(aux), namespace=NAMESPACE)
+
+
 def path_of(spec: TreeDef, i: int, root: str = "") -> str:
     """How a user would write leaf number `i`: `args[0]['w']`."""
     return str(spec.accessors()[i].codify(root)) if spec.num_leaves else root

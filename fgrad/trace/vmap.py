@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from fgrad.trace import tree
 from fgrad.trace.apply import apply, check_leaves, close_over, operand
 from fgrad.trace.batch import batch
 from fgrad.trace.frames import trimmed
-from fgrad.trace.stage import Stage
+from fgrad.trace.ref import Ref, current, ref_over
+from fgrad.trace.stage import Stage, is_tracing, stages
 from fgrad.trace.staging import argument_names, function_name
-from fgrad.trace.tracer import is_arraylike
+from fgrad.trace.tracer import Tracer, is_arraylike, lift
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, open_param, paused_gc
@@ -146,7 +147,7 @@ def vmap(
     """A function that maps `fun` over an axis of its arguments.
 
     in_axes    axis to map of each positional argument (an int, None for "not mapped", or a tree prefix of these);
-               keyword arguments are mapped along axis 0
+               keyword arguments are mapped along axis 0. Of a Ref, every member has its slice, and may write it
     out_axes   where the batch axis goes in each output; None asks for an output that does not depend on it
     axis_name  a name for collectives (`lax.psum(x, name)`)
 
@@ -184,6 +185,8 @@ def vmap(
         positional = len(tree.leaves_of(args))
         given = tree.broadcast_prefix(in_axes, args, "vmap in_axes") if args else []
         given += [0] * (len(leaves) - len(given))
+        if any(isinstance(x, Ref) and a is not None for x, a in zip(leaves, given, strict=True)):
+            return _over_refs(fun, leaves, given, in_tree, out_axes, axis_name, axis_size)
         mapped_at = [i for i, a in enumerate(given) if a is not None]
         check_leaves([leaves[i] for i in mapped_at], tree.structure([0] * len(mapped_at)), f"vmap({name})", "mapped")
         opaque = {
@@ -237,3 +240,61 @@ def vmap(
         return tree.map_(lambda x: np.zeros((size, *x.shape), tree.float0) if tree.is_nothing(x) else x, result)
 
     return mapped
+
+
+def _name(in_tree: tree.TreeDef, i: int) -> list[str]:
+    """What to call argument leaf number `i`."""
+    return [tree.path_of(in_tree, i, "arguments")]
+
+
+def _over_refs(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    axes: Sequence[Axis],
+    in_tree: tree.TreeDef,
+    out_axes: Any,
+    axis_name: Any,
+    axis_size: int | None,
+) -> Any:
+    """`vmap` where some of the arguments `leaves` are Refs: their contents go in, and come out of it as written."""
+    name = function_name(fun)
+    refs: dict[Ref, int] = {}
+    for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if isinstance(x, Ref) and axis is not None:
+            (place,) = _in_axes([axis], [x.aval], partial(_name, in_tree, i))
+            if refs.setdefault(x, place or 0) != place:
+                raise VmapAxisError(f"vmap({name}) got one Ref twice, mapped along two axes")
+    is_slice = [isinstance(x, Ref) and a is not None for x, a in zip(leaves, axes, strict=True)]
+    plain = [x for x, s in zip(leaves, is_slice, strict=True) if not s]
+    plain_axes = [a for a, s in zip(axes, is_slice, strict=True) if not s]
+    written: list[Ref] = []
+    written_axes: list[int] = []  # known when the function has been traced
+
+    def run(rest: Any, contents: Any, reverse: Any) -> Any:
+        now = [lift(x).node for x in contents]
+        back: list[UOp | None] = [lift(x).node for x in reverse]
+        back += [None] * (len(now) - len(back))
+        members = {r: ref_over(x, y) for r, x, y in zip(refs, now, back, strict=True)}
+        it = iter(rest)
+        full = [members[x] if s else next(it) for x, s in zip(leaves, is_slice, strict=True)]
+        args, kwargs = tree.unflatten(in_tree, full)
+        result = fun(*args, **kwargs)
+        if any(r in stages()[-1].refs for r in refs):
+            raise VmapAxisError(f"vmap({name}) maps over a Ref that {name} also closes over; use the one it is given")
+        finals = []
+        for (ref, member), old, old_back in zip(members.items(), now, back, strict=True):
+            for outer, inner, before in ((ref, member, old), (ref.reverse, member.reverse, old_back)):
+                if before is not None and current(inner) is not before:
+                    written.append(outer)
+                    written_axes.append(refs[ref])
+                    finals.append(Tracer(current(inner)))
+        return result, finals
+
+    run.__name__ = name
+    reverse = [Tracer(current(r.reverse)) for r in refs] if is_tracing() else []
+    every = list(refs.values())
+    over = vmap(run, (plain_axes, every, every[: len(reverse)]), (out_axes, written_axes), axis_name, axis_size)
+    result, finals = over(plain, [r.get() for r in refs], reverse)
+    for ref, value in zip(written, finals, strict=True):
+        ref.put(value)
+    return result

@@ -11,6 +11,11 @@ from fgrad.uop.node import UOp, open_param, toposort, uop
 from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Program, close
 
+BATCHED_STORE = (
+    "a batched value is stored to a Ref that is not batched; "
+    "create the Ref inside the function, or map over it too"
+)
+
 
 class Batching(NamedTuple):
     """size of the new axis, and the name that collectives know it by."""

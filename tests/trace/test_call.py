@@ -116,11 +116,11 @@ class Thrice:
         return [b.sin(x)], [None if dx is None else b.mul(b.mul(dx, b.cos(x)), 3)]
 
     @staticmethod
-    def fwd(primals: Sequence[UOp], moves: Sequence[bool]) -> tuple[list[UOp], list[UOp]]:
-        return [b.sin(primals[0])], [primals[0]]
+    def fwd(primals: Sequence[UOp], moves: Sequence[bool]) -> tuple[list[UOp], list[UOp], Any]:
+        return [b.sin(primals[0])], [primals[0]], Thrice
 
     @staticmethod
-    def bwd(residuals: Sequence[UOp], cts: Sequence[Maybe], outs: Sequence[Any]) -> list[Maybe]:
+    def bwd(residuals: Sequence[UOp], cts: Sequence[Maybe]) -> list[Maybe]:
         return [None if cts[0] is None else b.mul(b.mul(cts[0], b.cos(residuals[0])), 3)]
 
 
