@@ -17,9 +17,9 @@ from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
 from fgrad.uop.dtype import DType, real_of
-from fgrad.uop.node import UOp, const_value, slot_param, toposort, uop
+from fgrad.uop.node import UOp, const_value, open_param, slot_param, toposort, uop
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import Cond, Host, Program, Scan, While
+from fgrad.uop.program import Cond, Host, Program, Scan, While, closure, gets
 
 Parts = tuple[UOp, ...]  # (x,) or (re, im); of a tuple-valued node: its only part
 _SAME = frozenset((*VIEWS, Op.FLIP))
@@ -224,6 +224,8 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
             return _reduce(u, src[0])
         case Op.PREFIX if u.arg[0] is Op.ADD:
             return tuple([uop(op, (x,), u.arg) for x in src[0]])
+        case Op.PREFIX if u.arg[0] is Op.MUL:
+            return _running_product(u, (src[0][0], src[0][1]))
         case Op.UPDATE if u.arg.mode in (Mode.SET, Mode.ADD):
             rest = [s[0] for s in src[2:]]
             return tuple([uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)])
@@ -278,6 +280,21 @@ def _reduce(u: UOp, x: Parts) -> Parts:
         shape = tuple([n for i, n in enumerate(z[0].shape) if i != axis])
         z = b.reshape(z[0], shape), b.reshape(z[1], shape)
     return z
+
+
+def _running_product(u: UOp, z: cm.Pair) -> Parts:
+    """A scan along the axis: each part of a product needs both parts of its factors."""
+    _, axis, reverse = u.arg
+    order = (axis, *[i for i in range(u.ndim) if i != axis])
+    slices = [b.permute(x, order) for x in z]
+    n, *rest = slices[0].shape
+    so_far, factor = ([open_param(x.dtype, tuple(rest)) for x in z] for _ in range(2))
+    product = cm.mul((so_far[0], so_far[1]), (factor[0], factor[1]))
+    _, body = closure((*so_far, *factor), [*product, *product])
+    one = [b.const(1, z[0].dtype, tuple(rest)), b.const(0, z[0].dtype, tuple(rest))]
+    found = gets(uop(Op.SCAN, (*one, *slices), Scan(body, n, 0, 2, 2, reverse)))
+    back = tuple([order.index(i) for i in range(u.ndim)])
+    return tuple([b.permute(x, back) for x in found[2:]])
 
 
 def _cut(z: cm.Pair, axis: int, lo: int, hi: int) -> cm.Pair:

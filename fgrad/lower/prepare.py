@@ -189,8 +189,8 @@ def _reduce(u: UOp, x: UOp) -> UOp:
     op, axes = u.arg
     if any(x.shape[a] == 0 for a in axes):
         start = identity(op, u.dtype)
-        if u.dtype is dt.float8_e4m3fn and op in (Op.MAX, Op.MIN):  # the format has no infinity
-            start = -448.0 if op is Op.MAX else 448.0
+        if u.dtype in dt.WITHOUT_INFINITY and op in (Op.MAX, Op.MIN):
+            start = float(dt.finfo(u.dtype).min if op is Op.MAX else dt.finfo(u.dtype).max)
         return const(start if start != 0 else 0, u.dtype, u.shape)  # type: ignore[arg-type]
     if all(x.shape[a] == 1 for a in axes):
         return reshape(x, u.shape)

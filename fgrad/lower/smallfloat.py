@@ -19,7 +19,7 @@ from fgrad.uop.dtype import DType
 @dataclass(frozen=True, slots=True)
 class Format:
     """`mantissa` bits stored, `least` exponent of normals, `largest` finite value, whether there is
-    an infinity.
+    an `infinity`, and two zeros. Where there is `one_zero`, the bits of the negative one are the only NaN.
     """
 
     bits: int
@@ -27,6 +27,7 @@ class Format:
     least: int
     largest: float
     infinity: bool
+    one_zero: bool = False
 
 
 FORMATS: dict[DType, Format] = {
@@ -34,6 +35,11 @@ FORMATS: dict[DType, Format] = {
     dt.bfloat16: Format(16, 7, -126, 3.3895313892515355e38, True),
     dt.float8_e4m3fn: Format(8, 3, -6, 448.0, False),
     dt.float8_e5m2: Format(8, 2, -14, 57344.0, True),
+    dt.float8_e3m4: Format(8, 4, -2, 15.5, True),
+    dt.float8_e4m3: Format(8, 3, -6, 240.0, True),
+    dt.float8_e4m3b11fnuz: Format(8, 3, -10, 30.0, False, one_zero=True),
+    dt.float8_e4m3fnuz: Format(8, 3, -7, 240.0, False, one_zero=True),
+    dt.float8_e5m2fnuz: Format(8, 2, -15, 57344.0, False, one_zero=True),
 }
 
 
@@ -103,6 +109,8 @@ class SmallFloats:
         near = self._select(over, self.i, self._c("i32", beyond), near)
         nan = self._int("icmp ugt", size, 0x7F800000)
         near = self._select(nan, self.i, self._c("i32", 0x7FC00000), near)
+        if form.one_zero:
+            sign = self._select(self._int("icmp eq", near, 0), self.i, self._c("i32", 0), sign)
         return self._from_bits(self._int("or", near, sign))
 
     def decode(self, x: str, dtype: DType) -> str:
@@ -126,7 +134,8 @@ class SmallFloats:
             lost = self._int("or", self._bits(moved), 0x7F800000)
             scaled = self._select(special, self.i, lost, scaled)
         else:
-            special = self._int("icmp eq", size, (1 << (form.bits - 1)) - 1)
+            nan = 1 << (form.bits - 1) if form.one_zero else (1 << (form.bits - 1)) - 1
+            special = self._int("icmp eq", wide if form.one_zero else size, nan)
             scaled = self._select(special, self.i, self._c("i32", 0x7FC00000), scaled)
         return self._from_bits(self._int("or", scaled, sign))
 
@@ -151,6 +160,11 @@ class SmallFloats:
             nan = self._int("icmp ugt", size, 0x7F800000)
             quiet = self._select(nan, self.i, self._c("i32", top | 1 << (form.mantissa - 1)), self._c("i32", top))
             moved = self._select(special, self.i, quiet, moved)
+        elif form.one_zero:
+            sign = self._select(self._int("icmp eq", moved, 0), self.i, self._c("i32", 0), sign)
+            nan = self._c("i32", 1 << (form.bits - 1))
+            whole = self._select(special, self.i, nan, self._int("or", moved, sign))
+            return self.emit(f"trunc {self.i} {whole} to {narrow}", whole)
         else:
             moved = self._select(special, self.i, self._c("i32", (1 << (form.bits - 1)) - 1), moved)
         whole = self._int("or", moved, sign)

@@ -58,10 +58,11 @@ def ordered_key(dtype: DType) -> str:
         if not dtype.is_signed:
             return f"{head}\n  ret {t} %x\n}}"
         return f"{head}\n  %y = xor {t} %x, {top}\n  ret {t} %y\n}}"
-    infinity = _infinity_bits(dtype)
+    # nothing but the bits of -0 is NaN, or everything beyond infinity
+    nan = f"eq {t} %x, {top}" if dtype in dt.ONE_ZERO else f"ugt {t} %size, {_infinity_bits(dtype)}"
     return f"""{head}
   %size = and {t} %x, {~top}
-  %nan = icmp ugt {t} %size, {infinity}
+  %nan = icmp {nan}
   %zero = icmp eq {t} %size, 0
   %one = select i1 %zero, {t} 0, {t} %x
   %sign = ashr {t} %one, {bits - 1}

@@ -19,6 +19,14 @@ bool_ = np.bool_
 int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
 uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float8_e4m3fn, float8_e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+float8_e3m4, float8_e4m3 = ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3
+float8_e4m3b11fnuz, float8_e4m3fnuz = ml_dtypes.float8_e4m3b11fnuz, ml_dtypes.float8_e4m3fnuz
+float8_e5m2fnuz = ml_dtypes.float8_e5m2fnuz
+# Names only: an array of them raises DtypeError, which says what to use.
+float8_e8m0fnu, float4_e2m1fn = ml_dtypes.float8_e8m0fnu, ml_dtypes.float4_e2m1fn
+float6_e2m3fn, float6_e3m2fn = ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn
+int1, int2, int4 = ml_dtypes.int1, ml_dtypes.int2, ml_dtypes.int4
+uint1, uint2, uint4 = ml_dtypes.uint1, ml_dtypes.uint2, ml_dtypes.uint4
 float16, bfloat16, float32, float64 = np.float16, ml_dtypes.bfloat16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
 int_, uint, single, double, csingle, cdouble = (
@@ -41,10 +49,11 @@ __all__ = [
     "ComplexWarning", "character", "flexible", "object_",
     "astype", "bfloat16", "bool_", "can_cast", "cdouble", "complex128", "complex64",
     "complexfloating", "csingle", "double", "dtype", "finfo", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "floating", "generic", "iinfo", "inexact", "int16", "int32",
-    "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj", "isscalar",
+    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "floating", "generic", "iinfo", "inexact",
+    "int1", "int16", "int2", "int32", "int4", "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj", "isscalar",
     "issubdtype", "number", "promote_types", "result_type", "signedinteger", "single", "uint",
-    "uint16", "uint32", "uint64", "uint8", "unsignedinteger",
+    "uint1", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
 ]  # fmt: skip
 
 

@@ -54,7 +54,9 @@ def _pick(ordered: UOp, at: UOp) -> UOp:
     return build.gather(ordered, build.cast(at, dt.int64), ordered.ndim - 1)
 
 
-def _quantile(name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Array:
+def _quantile(
+    name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool, percent: bool = False
+) -> Array:
     if method not in METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(METHODS)}, got {method!r}")
     (x, level), dtype, _ = promoted(a, listed(q), least=dt.default_float())
@@ -66,6 +68,8 @@ def _quantile(name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, ke
     flat = build.reshape(build.permute(x, (*rest, *axes)), (*lead, n))
     k = level.size
     shape = (*lead, k)
+    if percent:  # in the common dtype: whole percents of float64 elements are no float32
+        level = build.div(level, 100)
     if n:
         y = _at_levels(flat, build.reshape(level, (k,)), shape, method, skip_nan)
     else:
@@ -76,10 +80,14 @@ def _quantile(name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, ke
 
 
 def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan: bool) -> UOp:
-    """Quantiles of the rows of x [b.., n] at `level` [k], as [b.., k]."""
-    n = x.shape[-1]
-    ordered = sorted_with(x, (), x.ndim - 1)[0]
-    q = build.broadcast_to(level, shape)
+    """Quantiles of the rows of x [b.., n] at `level` [k], as [b.., k].
+
+    Positions are numbers up to n, which the small floats do not hold.
+    """
+    n, dtype = x.shape[-1], x.dtype
+    wide = dt.float64 if n > 1 << 20 else dt.accumulator(dtype)
+    ordered = build.cast(sorted_with(x, (), x.ndim - 1)[0], wide)
+    q = build.broadcast_to(build.cast(level, wide), shape)
     if skip_nan:  # NaN are sorted to the end: the others are the first `count`
         good = build.cast(build.not_(has_nan(x)), dt.int64)
         count = build.cast(build.expand(build.reduce_(good, (x.ndim - 1,)), [(x.ndim - 1, shape[-1])]), q.dtype)
@@ -119,7 +127,7 @@ def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan
         mixed = build.add(build.mul(a, build.sub(build.const_like(1, part), part)), build.mul(b, part))
         out = build.where(exact, a, mixed)
     out_of_range = build.not_(build.and_(build.le(zero, q), build.le(q, build.const_like(1, q))))
-    return build.where(build.or_(bad, out_of_range), build.const_like(math.nan, out), out)
+    return build.cast(build.where(build.or_(bad, out_of_range), build.const_like(math.nan, out), out), dtype)
 
 
 def _no_weights(weights: Any, name: str) -> None:
@@ -182,11 +190,6 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, True)
 
 
-def _percent(q: ArrayLike) -> Array:
-    (node,), _, weak = promoted(listed(q), least=dt.default_float())
-    return Tracer(build.div(node, 100), weak)
-
-
 @public(static=("axis", "overwrite_input", "method", "keepdims"))
 def percentile(
     a: ArrayLike,
@@ -208,7 +211,7 @@ def percentile(
     """
     no_out(out, "percentile")
     _no_weights(weights, "percentile")
-    return _quantile("percentile", a, _percent(q), axis, method, keepdims, False)
+    return _quantile("percentile", a, q, axis, method, keepdims, False, percent=True)
 
 
 @public(static=("axis", "overwrite_input", "method", "keepdims"))
@@ -232,7 +235,7 @@ def nanpercentile(
     """
     no_out(out, "nanpercentile")
     _no_weights(weights, "nanpercentile")
-    return _quantile("nanpercentile", a, _percent(q), axis, method, keepdims, True)
+    return _quantile("nanpercentile", a, q, axis, method, keepdims, True, percent=True)
 
 
 @public(static=("axis", "overwrite_input", "keepdims"))

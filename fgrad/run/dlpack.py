@@ -19,7 +19,10 @@ from fgrad.uop.dtype import DType
 CPU = (1, 0)  # kDLCPU, number 0
 
 # DLDataTypeCode of the dtypes that NumPy has not: 4 since 0.4, the float8 kinds since 1.1
-CODES = {dt.bfloat16: 4, dt.float8_e4m3fn: 10, dt.float8_e5m2: 12}
+CODES = {
+    dt.bfloat16: 4, dt.float8_e3m4: 7, dt.float8_e4m3: 8, dt.float8_e4m3b11fnuz: 9, dt.float8_e4m3fn: 10,
+    dt.float8_e4m3fnuz: 11, dt.float8_e5m2: 12, dt.float8_e5m2fnuz: 13,
+}  # fmt: skip
 UINT = 1
 TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}  # bytes from the start of the struct to code, bits, lanes
 

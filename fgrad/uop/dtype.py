@@ -71,6 +71,11 @@ int32 = DType("int32", Kind.INT, np.int32)
 int64 = DType("int64", Kind.INT, np.int64)
 float8_e4m3fn = DType("float8_e4m3fn", Kind.FLOAT, ml_dtypes.float8_e4m3fn)
 float8_e5m2 = DType("float8_e5m2", Kind.FLOAT, ml_dtypes.float8_e5m2)
+float8_e3m4 = DType("float8_e3m4", Kind.FLOAT, ml_dtypes.float8_e3m4)
+float8_e4m3 = DType("float8_e4m3", Kind.FLOAT, ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz = DType("float8_e4m3b11fnuz", Kind.FLOAT, ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fnuz = DType("float8_e4m3fnuz", Kind.FLOAT, ml_dtypes.float8_e4m3fnuz)
+float8_e5m2fnuz = DType("float8_e5m2fnuz", Kind.FLOAT, ml_dtypes.float8_e5m2fnuz)
 float16 = DType("float16", Kind.FLOAT, np.float16)
 bfloat16 = DType("bfloat16", Kind.FLOAT, ml_dtypes.bfloat16)
 float32 = DType("float32", Kind.FLOAT, np.float32)
@@ -80,11 +85,22 @@ complex128 = DType("complex128", Kind.COMPLEX, np.complex128)
 
 ALL: tuple[DType, ...] = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
-    float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, complex64, complex128,
+    float8_e4m3fn, float8_e5m2, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fnuz, float8_e5m2fnuz,
+    float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
 _BY_NAME = {d.name: d for d in ALL} | {"void": void}
 _BY_NP = {d.np: d for d in ALL}
-SMALL_FLOATS = (float8_e4m3fn, float8_e5m2, float16, bfloat16)
+# Finite, NaN and only one zero: the last three letters of their names say so.
+ONE_ZERO = (float8_e4m3b11fnuz, float8_e4m3fnuz, float8_e5m2fnuz)
+WITHOUT_INFINITY = (float8_e4m3fn, *ONE_ZERO)
+FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e3m4, float8_e4m3, *ONE_ZERO)
+SMALL_FLOATS = (*FLOAT8, float16, bfloat16)
+# What ml_dtypes has besides: no arithmetic, and several elements in a byte elsewhere.
+_INSTEAD = {
+    "int1": "int8", "int2": "int8", "int4": "int8", "uint1": "uint8", "uint2": "uint8", "uint4": "uint8",
+    "float4_e2m1fn": "float8_e4m3fn", "float6_e2m3fn": "float8_e4m3fn", "float6_e3m2fn": "float8_e4m3fn",
+    "float8_e8m0fnu": "float32",
+}  # fmt: skip
 
 
 def by_name(name: str) -> DType:
@@ -117,6 +133,10 @@ def to_dtype(what: Any) -> DType:
     if got is None:
         if key.names == ("float0",):
             raise DtypeError("float0s do not support any operations by design: they are the tangents of integers")
+        if key.name in _INSTEAD:
+            raise DtypeError(
+                f"arrays of dtype {key} are not supported; use {_INSTEAD[key.name]}, which holds all its values"
+            )
         raise DtypeError(f"arrays of dtype {key} are not supported; use one of {', '.join(map(str, ALL))}")
     return got
 
@@ -155,9 +175,8 @@ def accumulator(dtype: DType) -> DType:
 _EDGES = {
     "bool": ("i*",), "i*": ("uint8", "int8"), "uint8": ("int16", "uint16"), "uint16": ("int32", "uint32"),
     "uint32": ("int64", "uint64"), "uint64": ("f*",), "int8": ("int16",), "int16": ("int32",), "int32": ("int64",),
-    "int64": ("f*",), "f*": ("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "c*"),
-    "float8_e4m3fn": ("float16", "bfloat16"), "float8_e5m2": ("float16", "bfloat16"), "float16": ("float32",),
-    "bfloat16": ("float32",), "float32": ("float64", "complex64"), "float64": ("complex128",),
+    "int64": ("f*",), "f*": (*map(str, SMALL_FLOATS), "c*"),
+    **dict.fromkeys(map(str, FLOAT8), ("float16", "bfloat16")), "float16": ("float32",), "bfloat16": ("float32",), "float32": ("float64", "complex64"), "float64": ("complex128",),
     "c*": ("complex64",), "complex64": ("complex128",), "complex128": (),
 }  # fmt: skip
 

@@ -211,7 +211,7 @@ def identity(op: Op, dtype: DType) -> Any:
         if not dtype.is_float:
             return dt.int_range(dtype)[op is Op.MIN]
         limits = dt.finfo(dtype)
-        has_infinity = dtype is not dt.float8_e4m3fn
+        has_infinity = dtype not in dt.WITHOUT_INFINITY
         low = -np.inf if has_infinity else float(limits.min)
         return low if op is Op.MAX else -low
     if op is Op.AND:  # all bits set

@@ -12,7 +12,7 @@ from typing import Any
 
 from fgrad.uop import build as b
 from fgrad.uop.bounds import Bounds
-from fgrad.uop.dtype import DType
+from fgrad.uop.dtype import WITHOUT_INFINITY, DType
 from fgrad.uop.lines import lines
 from fgrad.uop.node import Src, UOp, const_value, paused_gc, toposort, uop
 from fgrad.uop.op import Op
@@ -134,12 +134,12 @@ def only_ones(a: Sequence[int], c: Sequence[int]) -> bool:
     return [n for n in a if n != 1] == [n for n in c if n != 1]
 
 
-_DIGITS = {"float8_e4m3fn": 4, "float8_e5m2": 3, "float16": 11, "bfloat16": 8, "float32": 24,
-           "float64": 53}  # fmt: skip
-_EXPONENTS = {"float8_e4m3fn": 9, "float8_e5m2": 16, "float16": 24, "bfloat16": 133, "float32": 149,
-              "float64": 1074}  # fmt: skip
-_LARGEST = {"float8_e4m3fn": 9, "float8_e5m2": 16, "float16": 16, "bfloat16": 128, "float32": 128,
-            "float64": 1024}  # fmt: skip
+# Of each float: its digits, -log2 of the least positive value, log2 of what all values are below.
+_FLOATS = {
+    "float8_e4m3fn": (4, 9, 9), "float8_e5m2": (3, 16, 16), "float8_e3m4": (5, 6, 4), "float8_e4m3": (4, 9, 8),
+    "float8_e4m3b11fnuz": (4, 13, 5), "float8_e4m3fnuz": (4, 10, 8), "float8_e5m2fnuz": (3, 17, 16),
+    "float16": (11, 24, 16), "bfloat16": (8, 133, 128), "float32": (24, 149, 128), "float64": (53, 1074, 1024),
+}  # fmt: skip
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -153,12 +153,8 @@ def holds(wide: DType, narrow: DType) -> bool:
         if wide.is_int:
             room = wide.bits - wide.is_signed
             return room >= value_bits and (wide.is_signed or not narrow.is_signed)
-        return _DIGITS[wide.name] >= value_bits and _LARGEST[wide.name] > value_bits
-    if not wide.is_float:
+        digits, _, largest = _FLOATS[wide.name]
+        return digits >= value_bits and largest > value_bits
+    if not wide.is_float or wide in WITHOUT_INFINITY:
         return False
-    a, c = wide.name, narrow.name
-    if a == "float8_e4m3fn":  # has no infinity
-        return False
-    return (
-        _DIGITS[a] >= _DIGITS[c] and _EXPONENTS[a] >= _EXPONENTS[c] and _LARGEST[a] >= _LARGEST[c]
-    )
+    return all(a >= c for a, c in zip(_FLOATS[wide.name], _FLOATS[narrow.name], strict=True))

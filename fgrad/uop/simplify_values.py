@@ -185,8 +185,10 @@ def _(u: UOp, make: Make) -> UOp | None:
     return None
 
 
-_SAFE_EXPONENT = {"float8_e4m3fn": 4, "float8_e5m2": 12, "float16": 12, "bfloat16": 120,
-                  "float32": 120, "float64": 1000}  # fmt: skip
+_SAFE_EXPONENT = {
+    "float8_e4m3fn": 4, "float8_e5m2": 12, "float8_e3m4": 2, "float8_e4m3": 4, "float8_e4m3b11fnuz": 4,
+    "float8_e4m3fnuz": 4, "float8_e5m2fnuz": 12, "float16": 12, "bfloat16": 120, "float32": 120, "float64": 1000,
+}  # fmt: skip
 
 
 @rows(Op.ADD)

@@ -476,7 +476,8 @@ def programs(
 
 
 _TOLERANCE = {
-    "float8_e4m3fn": 0.2, "float8_e5m2": 0.4, "float16": 4e-3, "bfloat16": 3e-2,
+    "float8_e3m4": 0.1, "float8_e4m3": 0.2, "float8_e4m3fn": 0.2, "float8_e4m3b11fnuz": 0.2, "float8_e4m3fnuz": 0.2,
+    "float8_e5m2": 0.4, "float8_e5m2fnuz": 0.4, "float16": 4e-3, "bfloat16": 3e-2,
     "float32": 3e-5, "float64": 1e-11, "complex64": 3e-5, "complex128": 1e-11,
 }  # fmt: skip
 

@@ -189,7 +189,8 @@ def tolerance(dtype: Any) -> float:
     name = np.dtype(dtype).name
     return {
         "float64": 1e-12, "complex128": 1e-12, "float32": 3e-6, "complex64": 3e-6, "float16": 2e-3,
-        "bfloat16": 1.6e-2, "float8_e4m3fn": 0.13, "float8_e5m2": 0.26,
+        "bfloat16": 1.6e-2, "float8_e4m3fn": 0.13, "float8_e5m2": 0.26, "float8_e3m4": 0.07,
+        "float8_e4m3": 0.13, "float8_e4m3b11fnuz": 0.13, "float8_e4m3fnuz": 0.13, "float8_e5m2fnuz": 0.26,
     }[name]  # fmt: skip
 
 

@@ -124,6 +124,11 @@ class Draw:
         count = int(np.prod(shape))
         return self.rng.permutation((np.arange(count) - count // 2) * 0.75 + 0.1).reshape(shape).astype(self.dtype)
 
+    def ordered(self, count: int, **options: Any) -> Any:
+        """A vector in ascending order, NaN last."""
+        x = self.x(count, **options)
+        return x[np.argsort(x.astype(np.float64), stable=True)]
+
     def positive(self, *shape: int) -> Any:
         """A well conditioned, symmetric (Hermitian), positive definite matrix."""
         m = self.square(*shape)
@@ -220,7 +225,7 @@ row("i0", one, "biufh", wide=False, slack=4)
 row("floor ceil trunc", one, "biufh", zeros=True)
 row("abs absolute", one, zeros=True)
 row("positive negative sign", one, "iufhc", zeros=True)
-row("square", one, zeros=True, domain=(-2, 2))
+row("square", one, "iufhc", zeros=True, domain=(-2, 2))
 row("reciprocal", one, "fhc", domain=(0.3, 2.5), zeros=True)
 row("conj conjugate", one, "iufhc", zeros=True)
 row("real imag", one, zeros=True)
@@ -356,8 +361,8 @@ row("partition", lambda d: (d.distinct(3, 5), d.pick(0, 2, -1)), "f", view=lambd
 row("argpartition", lambda d: (d.distinct(3, 5), d.pick(0, 2, 4)), "f",
     view=lambda out, x, k: np.take_along_axis(x, np.asarray(out), 1)[:, k], traced=False)  # fmt: skip
 row("lexsort", lambda d: ((d.x(5), d.x(5)),))
-row("searchsorted", lambda d: (np.sort(d.x(d.int(0, 9))), d.x(), {"side": d.pick("left", "right")}), "biufh")
-row("digitize", lambda d: (d.x(special=False), np.sort(d.x(4, special=False)), d.flag()), "iuf")
+row("searchsorted", lambda d: (d.ordered(d.int(0, 9)), d.x(), {"side": d.pick("left", "right")}), "biufh")
+row("digitize", lambda d: (d.x(special=False), d.ordered(4, special=False), d.flag()), "iuf")
 row("nonzero argwhere flatnonzero", lambda d: (d.x(d.shape(1)),), traced=False)
 row("bincount", lambda d: (d.index(6, 9, negative=False).astype(d.dtype), {"minlength": d.int(0, 9)}), "iu",
     traced=False)  # fmt: skip
@@ -427,7 +432,7 @@ row("diag", lambda d: (d.x(d.shape(1, 2, 1)), d.int(-1, 1)))
 row("diagflat", lambda d: (d.x(d.shape(0, 2)), d.int(-1, 1)))
 row("diagonal", lambda d: (d.x(d.shape(2)), d.int(-1, 1)))
 row("trace", lambda d: (d.x(d.shape(2)), d.int(-1, 1)), slack=4)
-row("vander", lambda d: (d.x(3), d.pick(None, 2, 4), d.flag()), "ifc", special=False, slack=4)
+row("vander", lambda d: (d.x(3), d.pick(None, 2, 4), d.flag()), "ifc", special=False, slack=4, narrow=True)
 row("tril_indices_from triu_indices_from", lambda d: (d.x(3, 4), d.int(-1, 1)))
 row("diag_indices_from", lambda d: (d.x(3, 3),))
 row("packbits", lambda d: (lambda x: (x, d.axis(x, none=True), d.pick("big", "little")))(d.x(d.shape(1))), "b")
@@ -499,9 +504,10 @@ row("convolve correlate", lambda d: (d.x(d.int(1, 5)), d.x(d.int(1, 4)), d.pick(
     **PRODUCT)  # fmt: skip
 row("polyval", lambda d: (d.x(3), d.x()), "iufc", **PRODUCT)
 row("polyadd polysub polymul", lambda d: (d.x(3, of=(0.5, 2.5)), d.x(d.int(1, 4), of=(0.5, 2.5))), "iufc", **PRODUCT)
-row("polydiv", lambda d: (d.x(4, of=(0.5, 2.5)), d.x(2, of=(0.5, 2.5))), "fc", **PRODUCT)
-row("polyder", lambda d: (d.x(5), d.int(0, 3)), "iufc", **PRODUCT)
-row("polyint", lambda d: (d.x(4), d.int(0, 3)), "iufc", **PRODUCT)
+row("polydiv", lambda d: (d.x(4, of=(0.5, 2.5)), d.x(2, of=(0.5, 2.5))), "fc", **PRODUCT,
+    view=lambda out, *args: (out[0], out[1][-1:]))  # fmt: skip
+row("polyder", lambda d: (d.x(5), d.int(0, 3)), "fc", narrow=True, **PRODUCT)
+row("polyint", lambda d: (d.x(4), d.int(1, 3)), "iufc", narrow=True, **PRODUCT)
 row("poly", lambda d: (d.x(3),), "ifc", **PRODUCT)
 row("roots", lambda d: (d.x(4, of=(0.5, 2.5)),), "fc", special=False, slack=100, traced=False, smooth=False,
     view=lambda out, p: np.sort_complex(np.asarray(out)))  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 import fgrad.numpy as fnp
 from fgrad.errors import DtypeError
+from fgrad.uop.dtype import FLOAT8
 
 
 def test_names_are_numpys() -> None:
@@ -78,6 +79,36 @@ def test_casts(same: Callable[..., None]) -> None:
     same(fnp.array([300]).astype(np.uint8), np.uint8([44]))
     same(fnp.array([1.5]).astype(np.complex64), np.complex64([1.5]))
     assert fnp.iscomplexobj(1j) and fnp.isrealobj(fnp.ones(1)) and fnp.isscalar(fnp.array(1))
+
+
+@pytest.mark.parametrize("dtype", [d.np for d in FLOAT8], ids=str)
+def test_8_bit_floats_are_stored_and_computed_with(dtype: Any) -> None:
+    def equal(got: Any, wanted: Any) -> None:
+        np.testing.assert_array_equal(np.asarray(got).astype(np.float32), np.asarray(wanted).astype(np.float32))
+
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    wide = every.astype(np.float32)
+    x = fnp.array(every)
+    assert x.dtype == dtype and fnp.zeros(2, dtype.name).dtype == dtype
+    equal(x, every)
+    equal(-x, -every)
+    equal(fnp.signbit(x)[wide == 0], np.signbit(wide)[wide == 0])
+    equal(fnp.sort(x), np.sort(wide))
+    equal(fnp.argsort(x), np.argsort(wide, stable=True))
+    equal(x + x[::-1], (wide + wide[::-1]).astype(dtype))
+    equal(x / 4, (wide / 4).astype(dtype))
+    assert fnp.promote_types(dtype, np.float32) == np.float32
+    assert (x + np.float16(1)).dtype == np.float16
+    assert fnp.finfo(dtype).max == np.nanmax(wide[np.isfinite(wide)])
+
+
+def test_what_is_narrower_than_a_byte_says_what_to_use() -> None:
+    for name, instead in [("int4", "int8"), ("uint2", "uint8"), ("float4_e2m1fn", "float8_e4m3fn")]:
+        dtype = getattr(fnp, name)
+        with pytest.raises(DtypeError, match=f"dtype {name} are not supported; use {instead}, which holds all"):
+            fnp.zeros(3, dtype)
+    with pytest.raises(DtypeError, match="use float32"):
+        fnp.array(np.ones(2, fnp.float8_e8m0fnu))
 
 
 def test_every_public_function_says_what_it_does() -> None:

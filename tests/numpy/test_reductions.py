@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
+from fgrad import lax
 from fgrad.errors import ShapeError
 
 PLAIN = ("sum", "prod", "mean", "var", "std", "all", "any", "max", "min", "count_nonzero")
@@ -91,6 +92,11 @@ def test_running_totals(name: str, as_numpy: Callable[..., None], holes: Any, in
 def test_running_totals_with_an_initial_element(ints: Any, as_numpy: Callable[..., None]) -> None:
     as_numpy("cumulative_sum", ints, axis=1, include_initial=True)
     as_numpy("cumulative_prod", ints, axis=0)
+
+
+def test_running_products_of_complex_numbers_from_the_end(cube: Any, same: Callable[..., None]) -> None:
+    z = cube + 1j * cube[::-1]
+    same(lax.cumprod(z, 1, reverse=True), np.flip(np.cumprod(np.flip(z, 1), 1), 1))
 
 
 def test_moments_with_degrees_of_freedom_and_a_known_mean(cube: Any, as_numpy: Callable[..., None]) -> None:

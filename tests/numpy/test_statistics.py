@@ -39,6 +39,17 @@ def test_percentiles_and_medians(as_numpy: Callable[..., None], cube: Any, holes
         fnp.quantile(cube, 0.5, method="guess")
 
 
+def test_quantiles_of_many_small_floats_are_at_their_own_place(same: Callable[..., None]) -> None:
+    """Positions are counted in a wider dtype: bfloat16 has no 999, float16 no 4999."""
+    x = np.random.default_rng(0).permutation(np.linspace(-3, 3, 5000)).astype(np.float32)
+    for dtype in (fnp.bfloat16, np.float16):
+        small = x.astype(dtype)
+        for q in (0.5, 0.90625):
+            got = fnp.quantile(small, q, method="lower")
+            same(got, np.quantile(small.astype(np.float32), q, method="lower"))
+    same(fnp.percentile(np.arange(5.0) / 3, [10, 90]), np.percentile(np.arange(5.0) / 3, [10, 90]))
+
+
 def test_averages(as_numpy: Callable[..., None], cube: Any) -> None:
     as_numpy("average", cube, 1)
     as_numpy("average", cube, 1, np.array([1.0, 2, 3, 4]))

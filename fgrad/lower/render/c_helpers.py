@@ -11,13 +11,12 @@ from fgrad.uop.dtype import SMALL_FLOATS, DType, int_range
 INCLUDES = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al. 2011, table 2, threefry2x32
 
-_ENCODE = """static inline uint32_t fg_encode(double x, int mantissa, int least, uint32_t lost)
+_ENCODE = """static inline uint32_t fg_encode(double x, int mantissa, int least, uint32_t lost, uint32_t nan)
 {
     /* to a small float: nearest, ties to even; `lost` are the bits of what is too large */
-    const uint32_t size = x != x ? lost | 1u << (mantissa - 1) : 0;
     const double a = fabs(x);
     if (x != x) {
-        return size;
+        return nan;
     }
     if (isinf(a)) {
         return lost;
@@ -56,16 +55,18 @@ class Helpers:
         """A float or double as the bits of a small float, rounded once."""
         form = FORMATS[dtype]
         size = (1 << (form.bits - 1)) - 1
-        lost = size >> form.mantissa << form.mantissa if form.infinity else size
+        lost = size >> form.mantissa << form.mantissa if form.infinity else size + form.one_zero
+        nan = lost | 1 << (form.mantissa - 1) if form.infinity else lost
 
         def make() -> str:
             self.need("fg_encode", lambda: _ENCODE)
             t = memory_type(dtype)
             sign = 1 << (form.bits - 1)
+            negative = "size != 0 && signbit(x)" if form.one_zero else "signbit(x)"
             return (
                 f"static inline {t} fg_to_{dtype.name}(double x)\n{{\n"
-                f"    const uint32_t size = fg_encode(x, {form.mantissa}, {form.least}, {lost}u);\n"
-                f"    return ({t})(size | (signbit(x) ? {sign}u : 0u));\n}}"
+                f"    const uint32_t size = fg_encode(x, {form.mantissa}, {form.least}, {lost}u, {nan}u);\n"
+                f"    return ({t})(size | ({negative} ? {sign}u : 0u));\n}}"
             )
 
         return f"{self.need(f'fg_to_{dtype.name}', make)}({x})"
@@ -81,6 +82,8 @@ class Helpers:
             special = (
                 f"size > {top}u ? NAN : size == {top}u ? INFINITY : "
                 if form.infinity
+                else f"bits == {size + 1}u ? NAN : "
+                if form.one_zero
                 else f"size == {size}u ? NAN : "
             )
             return (

@@ -101,6 +101,18 @@ def test_every_op_on_one_operand(dtype: DType, tmp_path: Path) -> None:
     check(p, [x], tmp_path)
 
 
+def test_8_bit_floats_keep_their_bits_and_are_rounded(tmp_path: Path) -> None:
+    """Every value and NaN of every format is read, negated, written, and made from floats nearby."""
+    bits = np.arange(256, dtype=np.uint8)
+    near = np.concatenate([np.linspace(-600, 600, 400), np.linspace(-0.1, 0.1, 200), [np.inf, -np.inf, np.nan, -0.0, 7e4]])
+    avals = [(d, bits.shape) for d in dt.FLOAT8]
+
+    def f(y: UOp, *xs: UOp) -> list[UOp]:
+        return [*[b.neg(x) for x in xs], *[b.cast(x, F) for x in xs], *[b.cast(y, d) for d in dt.FLOAT8]]
+
+    check(program_of(f, (F, near.shape), *avals), [near, *[bits.view(d.np) for d in dt.FLOAT8]], tmp_path)
+
+
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.bfloat16], ids=str)
 def test_functions_agree_with_the_interpreter_to_the_bit(
     dtype: DType, tmp_path: Path, rng: np.random.Generator
