@@ -50,8 +50,9 @@ __all__ = [
     "astype", "bfloat16", "bool_", "can_cast", "cdouble", "complex128", "complex64",
     "complexfloating", "csingle", "double", "dtype", "finfo", "float16", "float32", "float64",
     "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "floating", "generic", "iinfo", "inexact",
-    "int1", "int16", "int2", "int32", "int4", "int64", "int8", "int_", "integer", "isdtype", "iscomplexobj", "isrealobj", "isscalar",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "floating", "generic", "iinfo", "inexact", "int1", "int16", "int2", "int32", "int4", "int64", "int8", "int_",
+    "integer", "isdtype", "iscomplexobj", "isrealobj", "isscalar",
     "issubdtype", "number", "promote_types", "result_type", "signedinteger", "single", "uint",
     "uint1", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
 ]  # fmt: skip

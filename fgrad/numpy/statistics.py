@@ -55,7 +55,14 @@ def _pick(ordered: UOp, at: UOp) -> UOp:
 
 
 def _quantile(
-    name: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool, percent: bool = False
+    name: str,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+    percent: bool = False,
 ) -> Array:
     if method not in METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(METHODS)}, got {method!r}")

@@ -176,7 +176,8 @@ _EDGES = {
     "bool": ("i*",), "i*": ("uint8", "int8"), "uint8": ("int16", "uint16"), "uint16": ("int32", "uint32"),
     "uint32": ("int64", "uint64"), "uint64": ("f*",), "int8": ("int16",), "int16": ("int32",), "int32": ("int64",),
     "int64": ("f*",), "f*": (*map(str, SMALL_FLOATS), "c*"),
-    **dict.fromkeys(map(str, FLOAT8), ("float16", "bfloat16")), "float16": ("float32",), "bfloat16": ("float32",), "float32": ("float64", "complex64"), "float64": ("complex128",),
+    **dict.fromkeys(map(str, FLOAT8), ("float16", "bfloat16")),
+    "float16": ("float32",), "bfloat16": ("float32",), "float32": ("float64", "complex64"), "float64": ("complex128",),
     "c*": ("complex64",), "complex64": ("complex128",), "complex128": (),
 }  # fmt: skip
 
