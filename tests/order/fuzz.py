@@ -16,30 +16,51 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 CHUNK = 2000  # seeds in one process
 PACK = 8  # programs compiled as one
 SHRINK_SECONDS = 60.0
 
-# mode: what differs from the settings that all have
-MODES: dict[str, dict[str, str]] = {
-    "cpu-1": {"THREADS": "1"},
-    "cpu-2": {"THREADS": "2"},
-    "python": {"DEVICE": "PYTHON"},
-    "cpu-1-poison": {"THREADS": "1", "POISON": "1"},
-    "cpu-2-unplanned": {"THREADS": "2", "PLANNER": "0"},
-    "cpu-2-optimised": {"THREADS": "2", "OPT": "2"},
-    "cpu-1-unplanned-poison": {"THREADS": "1", "PLANNER": "0", "POISON": "1"},
-    "cpu-2-poison-checked": {"THREADS": "2", "POISON": "1", "CHECK": "order"},
-    "python-unplanned": {"DEVICE": "PYTHON", "PLANNER": "0"},
+
+class Mode(NamedTuple):
+    """Settings beside those that all modes share; whether kernels are cut into tasks however little they do, so that
+    threads meet in the smallest program; whether every program is queued instead of run in the caller's thread."""
+
+    settings: dict[str, str]
+    is_split: bool = False
+    is_queued: bool = False
+
+
+MODES = {
+    "cpu-1": Mode({"THREADS": "1"}),
+    "cpu-2": Mode({"THREADS": "2"}, is_split=True),
+    "python": Mode({"DEVICE": "PYTHON"}),
+    "cpu-1-poison": Mode({"THREADS": "1", "POISON": "1"}),
+    "cpu-2-unplanned": Mode({"THREADS": "2", "PLANNER": "0"}, is_split=True),
+    "cpu-2-queued-poison": Mode({"THREADS": "2", "POISON": "1"}, is_split=True, is_queued=True),
+    "cpu-2-optimised": Mode({"THREADS": "2", "OPT": "2"}, is_split=True),
+    "cpu-1-unplanned-poison": Mode({"THREADS": "1", "PLANNER": "0", "POISON": "1"}),
+    "cpu-2-poison-checked": Mode({"THREADS": "2", "POISON": "1", "CHECK": "order"}, is_split=True),
+    "python-unplanned": Mode({"DEVICE": "PYTHON", "PLANNER": "0"}),
 }
 ALL_MODES = {"CACHE_DIR": "", "OPT": "0", "CHECK": "", "DEVICE": "CPU"}
 
 
 def environment(mode: str) -> dict[str, str]:
     """The settings of a mode, as environment variables."""
-    return {f"FGRAD_{name}": value for name, value in (ALL_MODES | MODES[mode]).items()}
+    return {f"FGRAD_{name}": value for name, value in (ALL_MODES | MODES[mode].settings).items()}
+
+
+def prepare(mode: str) -> None:
+    """What a mode asks of this process beside its environment."""
+    from fgrad.backends.cpu import executable
+    from fgrad.lower import contract_build, cost
+
+    if MODES[mode].is_split:
+        cost.TASK_NS = contract_build.TASK_NS = 0.1  # type: ignore[assignment]
+    if MODES[mode].is_queued:
+        executable.QUEUED_WORK_NS = 0.0
 
 
 def family(name: str) -> ModuleType:
@@ -55,21 +76,13 @@ def family_of(seed: int) -> str:
 
 
 # ---- one process
-def split_small_kernels() -> None:
-    """Cut kernels into tasks however little they do: threads then meet in the smallest program."""
-    from fgrad.lower import contract_build, cost
-
-    cost.TASK_NS = contract_build.TASK_NS = 0.1  # type: ignore[assignment]
-
-
 def work(mode: str, first: int, count: int, pack: int) -> int:
     """Check the seeds; what differs is shrunk and printed. -> how many differ."""
     import gc
 
     from fgrad.run.caches import clear_caches
 
-    if MODES[mode].get("THREADS", "1") != "1":
-        split_small_kernels()
+    prepare(mode)
     gc.freeze()
     gc.disable()  # nodes form no cycles; collecting after each pack is enough
     failures = 0
@@ -127,9 +140,7 @@ def report(mode: str, name: str, kind: ModuleType, group: list[Drawn]) -> None:
     lines += ["-- smaller:", *[line[:2000] for line in failure(kind, small)], "-- to run it:"]
     settings = " ".join(f"{k}={v}" for k, v in environment(mode).items())
     lines += [f"{settings} python - <<'E'", f"from tests.order import fuzz, {name}"]
-    lines += [f"from tests.order.{name} import *"]
-    if MODES[mode].get("THREADS", "1") != "1":
-        lines += ["fuzz.split_small_kernels()"]
+    lines += [f"from tests.order.{name} import *", f"fuzz.prepare({mode!r})"]
     lines += [f"group = {small!r}", f"print(*{name}.check_together(group), sep='\\n')", "E", ""]
     print("\n".join(lines), flush=True)
 

@@ -23,7 +23,7 @@ from fgrad.uop import build as b
 from fgrad.uop.dtype import by_name
 from fgrad.uop.node import UOp, slot_param, uop
 from fgrad.uop.op import Mode, Op
-from fgrad.uop.program import Call, Program, Update
+from fgrad.uop.program import Call, Cond, Program, Scan, Update
 
 Shape = tuple[int, ...]
 Array = Any
@@ -33,6 +33,7 @@ MOVES = ("RESHAPE", "PERMUTE", "EXPAND", "SHRINK", "FLIP", "BITCAST")
 SAME_WIDTH = {"int32": "uint32", "uint32": "int32"}
 MODES = ("SET", "ADD", "MUL", "MIN", "MAX")
 MOST = 64.0  # products of floats are cut to this, so that all stay exact
+LARGEST = 1000
 
 
 class Node(NamedTuple):
@@ -56,8 +57,13 @@ def number_cast(x: Array, dtype: str) -> Array:
     to = np.dtype(dtype)
     if x.dtype.kind == "f" and to.kind in "iu":
         info = np.iinfo(to)
-        return np.clip(x, info.min, info.max).astype(to)
+        return np.clip(x.astype(np.float64), info.min, info.max).astype(to)
     return x.astype(to)
+
+
+def is_narrowed(have: str, dtype: str) -> bool:
+    """Integers that become floats are cut to `LARGEST` first, so that sums of them are exact."""
+    return dtype[0] == "f" and have in ("int32", "int64", "uint32")
 
 
 def _product(x: Array, y: Array) -> Array:
@@ -169,7 +175,10 @@ def value_of(node: Node, xs: Sequence[Array]) -> Array:
         return ALU[op](*xs)
     match op:
         case "CAST":
-            return number_cast(xs[0], arg)
+            x = xs[0]
+            if is_narrowed(str(x.dtype), arg):
+                x = np.clip(x, -LARGEST if x.dtype.kind == "i" else 0, LARGEST)
+            return number_cast(x, arg)
         case "BITCAST":
             return xs[0].view(arg)
         case "PAD":
@@ -186,7 +195,27 @@ def value_of(node: Node, xs: Sequence[Array]) -> Array:
             return _updated(arg, xs[0], xs[1], xs[2:])
         case "LOAD":
             return xs[0].copy()
+        case "GET":
+            return xs[0][arg]
+        case "SCAN":
+            return _scanned(arg, xs)
+        case "COND":
+            branch = arg[min(max(int(xs[0]), 0), len(arg) - 1)]
+            return Judge(branch).run([whole(x) for x in xs[1:]], random.Random(0))
     return _moved(op, arg, xs[0], [int(s) for s in xs[1:]])
+
+
+def _scanned(arg: Any, xs: Sequence[Array]) -> list[Array]:
+    """SCAN: `arg` is (body, rounds, how many constants, how many carried, whether backwards)."""
+    body, length, consts, carried, reverse = arg
+    judge = Judge(body)
+    fixed, carry, rows = xs[:consts], list(xs[consts : consts + carried]), xs[consts + carried :]
+    stacked = []
+    for i in reversed(range(length)) if reverse else range(length):
+        outs = judge.run([whole(x) for x in (*fixed, *carry, *[r[i] for r in rows])], random.Random(0))
+        carry = outs[:carried]
+        stacked.append(outs[carried:])
+    return [*carry, *[np.stack(column) for column in zip(*stacked[:: -1 if reverse else 1], strict=True)]]
 
 
 # ---- the judge
@@ -391,7 +420,8 @@ class Judge:
                 case "GATHER" if not self._is_value(i):
                     held[i] = None
                 case _:
-                    held[i] = np.asarray(value_of(node, [get(s) for s in node.src]))
+                    value = value_of(node, [get(s) for s in node.src])
+                    held[i] = value if isinstance(value, list) else np.asarray(value)
         return [outs[k] for k in range(len(outs))]
 
     def _store(self, node: Node, held: dict[int, Any], get: Any, value: Array, gate: Array | None) -> None:
@@ -445,6 +475,10 @@ def avals(graph: Graph) -> list[tuple[str, Shape]]:
                 out.append(("void", ()))
             case "AFTER" | "LOAD" | "UPDATE" | "PREFIX":
                 out.append(src[0])
+            case "SCAN" | "COND":
+                out.append(("tuple", ()))
+            case "GET":
+                out.append(_member(graph.nodes[node.src[0]], node.arg))
             case "CAST" | "BITCAST":
                 out.append((node.arg, src[0][1]))
             case "LT" | "EQ":
@@ -467,6 +501,13 @@ def avals(graph: Graph) -> list[tuple[str, Shape]]:
     return out
 
 
+def _member(node: Node, k: int) -> tuple[str, Shape]:
+    """dtype and shape of one result of a loop or branch."""
+    body = node.arg[0]
+    dtype, shape = avals(body)[body.outs[k]]
+    return dtype, (node.arg[1], *shape) if node.op == "SCAN" and k >= node.arg[3] else shape
+
+
 # ---- the same in fgrad
 def build(graph: Graph, buffers: Sequence[UOp]) -> list[UOp]:
     """The nodes of fgrad for the wanted nodes, over the given memory."""
@@ -485,8 +526,13 @@ def _node(node: Node, xs: tuple[UOp, ...]) -> UOp:
         case "product":
             z = uop(Op.MUL, xs)
             return b.maximum(b.minimum(z, MOST), -MOST) if z.dtype.is_float else z
-        case "CAST" | "BITCAST":
-            return uop(Op[op], xs, by_name(arg))
+        case "CAST":
+            x = xs[0]
+            if is_narrowed(x.dtype.name, arg):
+                x = b.maximum(b.minimum(x, LARGEST), -LARGEST if x.dtype.is_signed else 0)
+            return uop(Op.CAST, (x,), by_name(arg))
+        case "BITCAST":
+            return uop(Op.BITCAST, xs, by_name(arg))
         case "REDUCE":
             return uop(Op.REDUCE, xs, (Op[arg[0]], arg[1]))
         case "PREFIX":
@@ -499,9 +545,20 @@ def _node(node: Node, xs: tuple[UOp, ...]) -> UOp:
         case "STORE":
             return uop(Op.STORE, xs, Mode[arg])
         case "CALL":
-            params = tuple([slot_param(i, x.dtype, x.shape) for i, x in enumerate(xs)])
-            return uop(Op.CALL, xs, Call(Program(params, tuple(build(arg, params))), "kernel", "body"))
+            return uop(Op.CALL, xs, Call(_program(arg), "kernel", "body"))
+        case "SCAN":
+            body, length, consts, carried, reverse = arg
+            return uop(Op.SCAN, xs, Scan(_program(body), length, consts, carried, len(xs) - consts - carried, reverse))
+        case "COND":
+            return uop(Op.COND, xs, Cond(tuple([_program(body) for body in arg])))
     return uop(Op[op], xs, arg)
+
+
+def _program(body: Graph) -> Program:
+    """A graph whose buffers are the parameters."""
+    avals = [node.arg for node in body.nodes if node.op == "buffer"]
+    params = tuple([slot_param(i, by_name(dtype), shape) for i, (dtype, shape) in enumerate(avals)])
+    return Program(params, tuple(build(body, params)))
 
 
 def contents(graph: Graph, seed: int) -> list[Array]:
@@ -620,7 +677,7 @@ def variants(graph: Graph) -> Iterator[Graph]:
                 yield _with(graph, i, node._replace(src=node.src[:k] + node.src[k + 1 :]))
         if node.op in ("STORE", "UPDATE") and node.arg[0] not in ("SET", "S"):
             yield _with(graph, i, node._replace(arg="SET" if node.op == "STORE" else ("SET", *node.arg[1:])))
-        if node.op not in ("buffer", "CONST", "STORE", "CALL"):
+        if node.op not in ("buffer", "CONST", "STORE", "CALL", "SCAN", "COND"):
             yield _with(graph, i, Node("CONST", (), (1, *types[i])))
         if node.op == "CALL":
             for body in variants(node.arg):
@@ -658,6 +715,7 @@ class Draw:
         self.loose: list[list[int]] = [[] for _ in buffers]  # writes that no tip has in its past yet
         self.values: list[int] = []
         self.memory = list(self.tips)  # whatever shows storage
+        self.is_pure = False  # nothing but values: the inside of a loop or branch
 
     def add(self, op: str, src: Sequence[int], arg: Any, aval: tuple[str, Shape], base: int | None = None,
             can_write: bool = True) -> int:  # fmt: skip
@@ -742,7 +800,7 @@ class Draw:
 
     def read(self) -> int:
         x = self.view(self.storage())
-        if self.chance(0.5):
+        if self.chance(0.5) and not self.is_pure:
             x = self.add("LOAD", (x,), "", self.avals[x], len(self.nodes))
         return x
 
@@ -781,6 +839,8 @@ class Draw:
 
     def compute(self) -> int:
         rng = self.rng
+        if not self.is_pure and self.chance(0.12):
+            return self.loop() if self.chance(0.6) else self.branch()
         x = self.value()
         dtype, shape = self.avals[x]
         match rng.choice(("alu", "alu", "alu", "where", "reduce", "prefix", "gather", "update", "update", "constant")):
@@ -805,6 +865,31 @@ class Draw:
                 y = self.fit(self.value(), dtype, shape)
         return self.add(rng.choice(BINARY.get(dtype, BINARY["int32"])) if dtype[0] != "f"
                         else rng.choice(BINARY["float32"]), (x, y), None, (dtype, shape))  # fmt: skip
+
+    def loop(self) -> int:
+        """A result of a scan over one or two arrays; what it reads may be storage."""
+        rng = self.rng
+        carry, const = self.value(), self.value()
+        length = rng.randint(0, 3)
+        rows = []
+        if self.chance(0.5):
+            x = self.value()
+            dtype, shape = self.avals[x]
+            rows = [self.fit(x, dtype, (length, *shape[1:]))] if length else []
+        src = [const, carry, *rows]
+        types = [self.avals[const], self.avals[carry], *[(self.avals[r][0], self.avals[r][1][1:]) for r in rows]]
+        body = _pure(rng, types, [self.avals[carry], rng.choice(types)] if length else [self.avals[carry]])
+        scan = self.add("SCAN", src, (body, length, 1, 1, self.chance(0.3)), ("tuple", ()))
+        k = rng.randrange(len(body.outs))
+        return self.add("GET", (scan,), k, _member(self.nodes[scan], k))
+
+    def branch(self) -> int:
+        """A result of one of two functions."""
+        x, y = self.value(), self.value()
+        types = [self.avals[x], self.avals[y]]
+        bodies = tuple([_pure(self.rng, types, types[:1]) for _ in range(2)])
+        cond = self.add("COND", (self.fit(self.value(), "int32", ()), x, y), bodies, ("tuple", ()))
+        return self.add("GET", (cond,), 0, types[0])
 
     def update(self, x: int) -> int:
         dtype, shape = self.avals[x]
@@ -958,7 +1043,18 @@ def _body(rng: random.Random, avals: Sequence[tuple[str, Shape]], writable: Sequ
         value = d.fit(d.value(), *avals[0])
         d.wrote(0, d.add("STORE", (0, value), "SET", ("void", ())))
         d.join(0)
-    return tidy(Graph(tuple(d.nodes), tuple([t for k, t in enumerate(d.tips) if t != k])))
+    return tidy(_graph(d, [t for k, t in enumerate(d.tips) if t != k]))
+
+
+def _pure(rng: random.Random, avals: Sequence[tuple[str, Shape]], results: Sequence[tuple[str, Shape]]) -> Graph:
+    """The body of a loop or branch: from values to values."""
+    d = Draw(rng, avals)
+    d.is_pure = True
+    return tidy(_graph(d, [d.fit(d.compute(), *aval) for aval in results]))
+
+
+def _graph(d: Draw, outs: Sequence[int]) -> Graph:
+    return Graph(tuple(d.nodes), tuple(outs))
 
 
 def tidy(graph: Graph) -> Graph:
@@ -984,4 +1080,4 @@ def draw(rng: random.Random, most: int = 6) -> Graph:
     d = Draw(rng, [(first if rng.random() < 0.6 else rng.choice(DTYPES), shape()) for _ in range(rng.randint(1, 3))])
     d.steps(rng.randint(2, most), ("store", "store", "store", "halves", "compute", "compute", "call", "after"))
     shown = rng.sample(d.values, min(len(d.values), rng.randint(0, 2)))
-    return tidy(Graph(tuple(d.nodes), (*shown, *d.tips)))
+    return tidy(_graph(d, [*shown, *d.tips]))

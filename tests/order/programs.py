@@ -17,7 +17,7 @@ import fgrad
 import fgrad.numpy as fnp
 from fgrad import lax
 from fgrad.kernels import kernel_call, program_id
-from tests.order.graphs import MOST, Shape, differences, number_cast, size_of
+from tests.order.graphs import LARGEST, MOST, Shape, differences, is_narrowed, number_cast, size_of
 from tests.order.model import NumPyRef
 
 Aval = tuple[str, Shape]
@@ -41,12 +41,17 @@ class Statement(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Refs and values by dtype and shape, statements, and the way they are run."""
+    """Refs and values by dtype and shape, statements, and the way they are run. `is_one`: the last Ref is the first."""
 
     refs: tuple[Aval, ...]
     values: tuple[Aval, ...]
     block: tuple[Statement, ...]
     way: str = "eager"
+    is_one: bool = False
+
+    def with_refs(self, refs: Sequence[Any]) -> tuple[Any, ...]:
+        """The Refs that the statements mean, of those that there are."""
+        return (*refs[:-1], refs[0]) if self.is_one else tuple(refs)
 
 
 # ---- two worlds
@@ -350,7 +355,11 @@ class Run:
                 x = xp.broadcast_to(x if not x.shape else x.reshape((n,))[0], shape)
             else:
                 x = x.reshape((n,))[:m].reshape(shape)
-        return x if str(x.dtype) == dtype else self.world.cast(x, dtype)
+        if str(x.dtype) == dtype:
+            return x
+        if is_narrowed(str(x.dtype), dtype):
+            x = xp.minimum(xp.maximum(x, x.dtype.type(-LARGEST)), x.dtype.type(LARGEST))
+        return self.world.cast(x, dtype)
 
 
 # ---- whole programs
@@ -369,7 +378,7 @@ def contents(program: Program, seed: int) -> tuple[list[Any], list[Any]]:
 def expected(program: Program, seed: int) -> tuple[list[Any], list[Any]]:
     """Refs and values as NumPy leaves them."""
     refs, values = contents(program, seed)
-    held = [NumPyRef(x) for x in refs]
+    held = program.with_refs([NumPyRef(x) for x in refs])
     with np.errstate(all="ignore"):
         for _ in range(1 if program.way in ("eager", "local") else CALLS):
             run = Run(NUMPY, held, program.values, values, np.int32(0))
@@ -391,7 +400,8 @@ def _check_way(way: str, group: Sequence[tuple[Program, int]]) -> list[str]:
     programs = [p for p, _ in group]
     first = [contents(p, s) for p, s in group]
     values: Any = tuple([tuple([fnp.array(x) for x in v]) for _, v in first])
-    refs: Any = tuple([tuple([fgrad.new_ref(fnp.array(x)) for x in r]) for r, _ in first])
+    refs: Any = tuple([p.with_refs([fgrad.new_ref(fnp.array(x)) for x in r])
+                       for p, (r, _) in zip(programs, first, strict=True)])  # fmt: skip
 
     def whole(refs: Any, values: Any) -> Any:
         out = []
@@ -402,7 +412,8 @@ def _check_way(way: str, group: Sequence[tuple[Program, int]]) -> list[str]:
         return tuple(out)
 
     def local(contents: Any, values: Any) -> Any:
-        inner = tuple([tuple([fgrad.new_ref(x) for x in r]) for r in contents])
+        made = [[fgrad.new_ref(x) for x in r] for r in contents]
+        inner = tuple([p.with_refs(r) for p, r in zip(programs, made, strict=True)])
         return whole(inner, values), tuple([tuple([r[...] for r in rs]) for rs in inner])
 
     match way:
@@ -621,7 +632,7 @@ def draw(rng: random.Random) -> Program:
     refs, values = avals(rng.randint(1, 2)), avals(rng.randint(1, 2))
     way = rng.choice((*WAYS, *WAYS[1:]))
     block = Draw(rng, refs, values).block(rng.randint(1, 3), 1 if way == "eager" else 2)
-    return Program(refs, values, block, way)
+    return Program(refs, values, block, way, refs[0] == refs[-1] and len(refs) > 1 and rng.random() < 0.4)
 
 
 # ---- making smaller
