@@ -53,7 +53,7 @@ NO_ARRAY = {
     "lax": """DotDimensionNumbers axis_index axis_size broadcast_shapes broadcasted_iota conv_dimension_numbers
         conv_general_permutations conv_general_shape_tuple conv_shape_tuple
         conv_transpose_shape_tuple dtype empty full iota padtype_to_pads
-        reduce_window_shape_tuple platform_dependent""",
+        reduce_window_shape_tuple platform_dependent rng_bit_generator""",
     "scipy.special": "bernoulli",
 }
 
@@ -116,6 +116,8 @@ EXAMPLES = {
         pmax(x[0], 'i') pmean(x[0], 'i') pmin(x[0], 'i') psum(x[0], 'i') polygamma(1, x)
         ppermute(x[0], 'i', [(0, 1), (1, 2), (2, 0)]) pshuffle(x[0], 'i', [1, 2, 0]) psum_scatter(x[0], 'i')
         pswapaxes(x, 'i', 0) ragged_dot(x, y[None], np.array([3]))
+        ragged_dot_general(x, y, np.array([1, 2]), lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), (1,), ()))
+        conv_general_dilated_local(x[None, :1], y[:2, :2][None], (1,), 'VALID', (2,))
         reduce(x, fnp.zeros((), x.dtype), lax.add, (0,)) reduce_and(x, (0,)) reduce_max(x, (0,)) reduce_min(x, (0,))
         reduce_or(x, (0,)) reduce_xor(x, (0,)) reduce_prod(x, (0,)) reduce_sum(x, (0,))
         reduce_precision(x, 11, 52) reduce_window(x, fnp.zeros((), x.dtype), lax.add, (2, 2))

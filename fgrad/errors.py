@@ -8,7 +8,8 @@
     │   └── MissingRuleError   (AttributeError)  a function with a rule of its own that was not given
     ├── ConfigError            (ValueError)      a configuration variable or its value is unknown
     ├── ShapeError             (ValueError)      shapes do not fit each other
-    │   └── AxisError          (IndexError)      an axis the array does not have
+    │   ├── AxisError          (IndexError)      an axis the array does not have
+    │   └── DimensionNumbersError (TypeError)    dimension numbers and shapes do not fit
     ├── DtypeError             (TypeError)       dtypes do not fit the operation
     ├── OutOfBoundsError       (IndexError)      an index known to be outside its axis
     ├── ConcretizationError    (TypeError)       a tracer was asked for a value it does not have
@@ -56,6 +57,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceMissingError",
     "DonatedError",
+    "DimensionNumbersError",
     "DtypeError",
     "FgradError",
     "ForkedDeviceError",
@@ -150,6 +152,19 @@ class AxisError(ShapeError, IndexError):
     Example: ``fnp.sum(fnp.ones(3), axis=1)``.
 
     Way out: the message shows the range; negative axes count from the end.
+    """
+
+
+class DimensionNumbersError(ShapeError, TypeError):
+    """The dimension numbers of a gather, scatter or contraction contradict themselves or the shapes.
+
+    Cause: an axis is named twice or does not exist, sizes that belong together differ, an axis of the
+    operand is neither in the window nor left out of it.
+
+    Example: ``lax.gather(x, i, lax.GatherDimensionNumbers((), (), (0,)), (1,))`` of a vector `x`.
+
+    Way out: the message names the field and what it must hold. Indexing (``x[i]``, ``x.at[i]``)
+    and `einsum` say the same with fewer numbers.
     """
 
 

@@ -22,7 +22,6 @@ from fgrad.lax.contraction import Precision as Precision
 from fgrad.lax.contraction import batch_matmul as batch_matmul
 from fgrad.lax.contraction import dot as dot
 from fgrad.lax.contraction import dot_general as dot_general
-from fgrad.lax.contraction import ragged_dot as ragged_dot
 from fgrad.lax.convolution import ConvDimensionNumbers as ConvDimensionNumbers
 from fgrad.lax.convolution import conv as conv
 from fgrad.lax.convolution import conv_dimension_numbers as conv_dimension_numbers
@@ -110,6 +109,8 @@ from fgrad.lax.elementwise import tan as tan
 from fgrad.lax.elementwise import tanh as tanh
 from fgrad.lax.fourier import FftType as FftType
 from fgrad.lax.fourier import fft as fft
+from fgrad.lax.generators import RandomAlgorithm as RandomAlgorithm
+from fgrad.lax.generators import rng_bit_generator as rng_bit_generator
 from fgrad.lax.indexing import GatherDimensionNumbers as GatherDimensionNumbers
 from fgrad.lax.indexing import GatherScatterMode as GatherScatterMode
 from fgrad.lax.indexing import ScatterDimensionNumbers as ScatterDimensionNumbers
@@ -122,6 +123,7 @@ from fgrad.lax.indexing import scatter_max as scatter_max
 from fgrad.lax.indexing import scatter_min as scatter_min
 from fgrad.lax.indexing import scatter_mul as scatter_mul
 from fgrad.lax.indexing import scatter_sub as scatter_sub
+from fgrad.lax.local_convolution import conv_general_dilated_local as conv_general_dilated_local
 from fgrad.lax.loops import fori_loop as fori_loop
 from fgrad.lax.loops import map as map
 from fgrad.lax.loops import scan as scan
@@ -132,6 +134,9 @@ from fgrad.lax.ordering import sort as sort
 from fgrad.lax.ordering import sort_key_val as sort_key_val
 from fgrad.lax.ordering import top_k as top_k
 from fgrad.lax.prefix import associative_scan as associative_scan
+from fgrad.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from fgrad.lax.ragged import ragged_dot as ragged_dot
+from fgrad.lax.ragged import ragged_dot_general as ragged_dot_general
 from fgrad.lax.reductions import argmax as argmax
 from fgrad.lax.reductions import argmin as argmin
 from fgrad.lax.reductions import cumlogsumexp as cumlogsumexp
@@ -202,7 +207,7 @@ __all__ = [
     "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast",
     "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt",
     "ceil", "clamp", "clz", "collapse", "complex", "concatenate", "cond", "conj", "conv",
-    "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_patches",
+    "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches",
     "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
     "conv_transpose_shape_tuple",
     "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin",
@@ -214,10 +219,10 @@ __all__ = [
     "le", "lgamma", "linalg", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne", "neg",
     "nextafter", "optimization_barrier", "pad", "padtype_to_pads", "platform_dependent", "pmax", "pmean",
     "pmin", "polygamma", "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter",
-    "pswapaxes", "ragged_dot", "random_gamma_grad", "real", "reciprocal", "reduce", "reduce_and",
+    "pswapaxes", "ragged_dot", "ragged_dot_general", "random_gamma_grad", "real", "reciprocal", "reduce", "reduce_and",
     "reduce_max", "reduce_min", "reduce_or", "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window",
-    "reduce_window_shape_tuple", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter",
-    "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "select",
+    "reduce_window_shape_tuple", "reduce_xor", "rem", "reshape", "rev", "rng_bit_generator", "round", "rsqrt", "scan",
+    "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "select",
     "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice",
     "slice_in_dim", "sort", "sort_key_val", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
     "sub", "switch", "tan", "tanh", "tile", "top_k", "transpose", "unstack", "while_loop", "zeta",

@@ -10,12 +10,11 @@ from typing import Any
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, lift, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, to_dtype
-from fgrad.uop.node import UOp, uop
-from fgrad.uop.op import Op
+from fgrad.uop.node import UOp
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -31,6 +30,14 @@ class Precision(Enum):
 def operand_dtype(dtype: DType, preferred: DType | None) -> DType:
     """The dtype that products and sums are made in: that of the result, small floats in float32."""
     return dt.accumulator(dtype if preferred is None else dt.promote((dtype, False), (preferred, False))[0])
+
+
+def _factors(lhs: ArrayLike, rhs: ArrayLike, preferred: DType | None) -> tuple[list[UOp], DType, bool]:
+    """-> (both factors, their common dtype, weak). Two kinds of 8-bit floats have none, but `preferred` will do."""
+    kinds = [lift(x).node.dtype for x in (lhs, rhs)]
+    if preferred is not None and kinds[0] is not kinds[1] and all(k.is_float and k.itemsize == 1 for k in kinds):
+        return [cast_node(x, preferred) for x in (lhs, rhs)], preferred, False
+    return promoted(lhs, rhs)
 
 
 def _axes(axes: Sequence[int], x: UOp, side: str) -> list[int]:
@@ -73,7 +80,8 @@ def dot_general(
     >>> dot_general(fnp.ones((2, 3)), fnp.ones((3, 4)), (((1,), (0,)), ((), ()))).shape
     (2, 4)
     """
-    (x, y), dtype, weak = promoted(lhs, rhs)
+    preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
+    (x, y), dtype, weak = _factors(lhs, rhs, preferred)
     try:
         (xs, ys), (xb, yb) = dimension_numbers
     except (TypeError, ValueError):
@@ -101,7 +109,6 @@ def dot_general(
     ):
         if len(set(left)) != len(left):
             raise note_user_line(ShapeError(f"dot_general: an axis of {side} (of {n} axes) is named twice: {left}"))
-    preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
     inner = operand_dtype(dtype, preferred)
     out = contract(build.cast(x, inner), build.cast(y, inner), sums, batch)
     return Tracer(build.cast(out, preferred or dtype), weak and preferred is None)
@@ -118,7 +125,7 @@ def dot(
 ) -> Array:
     """Vectors and matrices multiplied; with `dimension_numbers` the same as `dot_general`."""
     if dimension_numbers is None:
-        (x, y), _, _ = promoted(lhs, rhs)
+        x, y = lift(lhs), lift(rhs)
         if x.ndim not in (1, 2) or y.ndim not in (1, 2):
             raise note_user_line(
                 ShapeError(f"dot takes vectors and matrices, got {x.shape} and {y.shape}; use dot_general or matmul")
@@ -129,7 +136,7 @@ def dot(
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
     """[.., m, k], [.., k, n] -> [.., m, n]; the leading axes are the same on both sides."""
-    (x, y), _, _ = promoted(lhs, rhs)
+    x, y = lift(lhs), lift(rhs)
     if x.ndim != y.ndim or x.ndim < 2:
         raise note_user_line(
             ShapeError(f"batch_matmul needs matrices with the same leading axes, got {x.shape}, {y.shape}")
@@ -138,38 +145,4 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (lead, lead)), precision)
 
 
-@public(static=("precision", "preferred_element_type"))
-def ragged_dot(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    group_sizes: ArrayLike,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Array:
-    """Consecutive groups of rows of lhs[m, k], each times its own matrix of rhs[g, k, n]; gives [m, n].
-
-    group_sizes   integers [g]: how many rows each group has. Rows beyond their sum give 0.
-    """
-    (x, y), dtype, weak = promoted(lhs, rhs)
-    sizes = lift(group_sizes).node
-    if x.ndim != 2 or y.ndim != 3 or x.shape[1] != y.shape[1] or sizes.shape != y.shape[:1]:
-        raise note_user_line(
-            ShapeError(
-                "ragged_dot needs lhs [m, k], rhs [g, k, n] and group_sizes [g], got "
-                f"{x.shape}, {y.shape} and {sizes.shape}"
-            )
-        )
-    (m, k), g = x.shape, y.shape[0]
-    ends = uop(Op.PREFIX, (build.cast(sizes, dt.int64),), (Op.ADD, 0, False))
-    begins = build.sub(ends, build.cast(sizes, dt.int64))
-    row = build.iota_along((g, m), 1)
-    inside = build.and_(build.le(build.expand(begins, [(1, m)]), row), build.lt(row, build.expand(ends, [(1, m)])))
-    preferred = None if preferred_element_type is None else to_dtype(preferred_element_type)
-    inner = operand_dtype(dtype, preferred)
-    spread = build.expand(build.cast(x, inner), [(0, g)])
-    own = build.where(build.expand(inside, [(2, k)]), spread, build.zeros_like(spread))
-    out = contract(own, build.cast(y, inner), ([0, 2], [0, 1]), ([], []))
-    return Tracer(build.cast(out, preferred or dtype), weak and preferred is None)
-
-
-__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general", "ragged_dot"]
+__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "contract", "dot", "dot_general", "operand_dtype"]

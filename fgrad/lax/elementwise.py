@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from fgrad import numpy as functions
-from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import binary, common, need, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
@@ -356,11 +356,10 @@ def count_ones(x: UOp) -> UOp:
 def population_count(x: ArrayLike) -> Array:
     """Number of set bits, in the dtype of `x`."""
     t = lift(x)
-    need(
-        t.node.dtype.is_int,
-        "population_count",
-        f"it counts the bits of integers, not of {t.node.dtype}",
-    )
+    if not t.node.dtype.is_int:
+        raise note_user_line(
+            DtypeError(f"population_count does not accept dtype {t.node.dtype}; it counts the bits of integers")
+        )
     return Tracer(build.bitcast(count_ones(unsigned(t.node)), t.node.dtype), t.weak)
 
 

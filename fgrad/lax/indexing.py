@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import numpy as functions
-from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.errors import DtypeError, note_user_line
+from fgrad.lax.dimension_numbers import check_gather, check_scatter
 from fgrad.lax.shapes import full, full_like
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
@@ -146,13 +147,9 @@ def _fill_value(dtype: DType) -> Any:
     return False if dtype is dt.bool_ else dt.int_range(dtype)[0 if dtype.is_signed else 1]
 
 
-def _check_indices(indices: UOp, count: int, name: str) -> None:
+def _check_indices(indices: UOp, name: str) -> None:
     if not indices.dtype.is_int:
         raise note_user_line(DtypeError(f"{name} needs integer indices, got {indices.dtype}"))
-    if indices.ndim == 0 or indices.shape[-1] != count:
-        raise note_user_line(
-            ShapeError(f"{name} needs indices whose last axis holds {count} components, got shape {indices.shape}")
-        )
 
 
 @public(
@@ -182,7 +179,7 @@ def gather(
                      they are moved inside; "promise_in_bounds": there are none
     unique_indices   this and indices_are_sorted are promises that nothing here needs
 
-    Raises ShapeError where dimension numbers and shapes do not fit.
+    Raises DimensionNumbersError where dimension numbers and shapes do not fit.
 
     >>> numbers = GatherDimensionNumbers((), (0,), (0,))
     >>> gather(fnp.array([5, 6, 7]), fnp.array([[2], [0]]), numbers, (1,))
@@ -192,19 +189,10 @@ def gather(
     d = GatherDimensionNumbers(*dimension_numbers)
     x = t.node
     how = GatherScatterMode.from_any(mode)
-    _check_indices(indices, len(d.start_index_map), "gather")
+    _check_indices(indices, "gather")
     sizes = [int(n) for n in slice_sizes]
-    if len(sizes) != x.ndim or any(not 0 <= k <= n for k, n in zip(sizes, x.shape, strict=True)):
-        raise note_user_line(ShapeError(f"gather cannot take windows of {tuple(sizes)} out of shape {x.shape}"))
+    check_gather(d, x.shape, indices.shape, sizes)
     hidden = (*d.collapsed_slice_dims, *d.operand_batching_dims)
-    if any(sizes[i] > 1 for i in hidden) or len(d.offset_dims) != x.ndim - len(hidden):
-        raise note_user_line(
-            ArgumentError(
-                f"gather: {d} does not fit an operand of {x.ndim} axes: collapsed and batching "
-                f"axes have slice size 1, and "
-                "every other axis stands in offset_dims"
-            )
-        )
     where = _windows(
         x.shape,
         indices,
@@ -236,25 +224,16 @@ def _scatter(
     d = ScatterDimensionNumbers(*dims)
     x = t.node
     value = cast_node(updates, x.dtype)
-    _check_indices(indices, len(d.scatter_dims_to_operand_dims), name)
+    _check_indices(indices, name)
+    check_scatter(d, x.shape, indices.shape, value.shape)
     hidden = (*d.inserted_window_dims, *d.operand_batching_dims)
     window = [i for i in range(x.ndim) if i not in hidden]
-    if len(d.update_window_dims) != len(window) or value.ndim != len(window) + indices.ndim - 1:
-        raise note_user_line(
-            ShapeError(f"{name}: updates of shape {value.shape} do not fit {d} on an operand of shape {x.shape}")
-        )
     order = _order(indices.ndim - 1, d.update_window_dims, value.ndim)
     back = [order.index(i) for i in range(value.ndim)]
     value = build.permute(value, back)
     sizes = [1] * x.ndim
     for i, axis in enumerate(window):
         sizes[axis] = value.shape[indices.ndim - 1 + i]
-    if value.shape[: indices.ndim - 1] != indices.shape[:-1] or any(k > n for k, n in zip(sizes, x.shape, strict=True)):
-        raise note_user_line(
-            ShapeError(
-                f"{name}: updates of shape {value.shape} do not fit indices {indices.shape} and operand {x.shape}"
-            )
-        )
     limits = GatherScatterMode.from_any(mode)
     where = _windows(
         x.shape, indices, sizes, hidden, d.scatter_dims_to_operand_dims,
@@ -293,7 +272,7 @@ def scatter(
 
     mode   "drop" (the default): windows that do not lie inside are left out; "clip": they are moved inside
 
-    Raises ShapeError where dimension numbers and shapes do not fit.
+    Raises DimensionNumbersError where dimension numbers and shapes do not fit.
 
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
     >>> scatter(fnp.zeros(3), fnp.array([[2], [0]]), fnp.array([5.0, 6.0]), numbers)

@@ -149,7 +149,7 @@ def reduce(
                 spec,
                 [_reduce_by(leaves[0], None if static is not None else inits[0], static, op, axes)],
             )
-    return tree.unflatten(spec, _fold(leaves, inits, _Unkeyed(computation, spec), axes))
+    return tree.unflatten(spec, _fold(leaves, inits, Combining(computation, spec), axes))
 
 
 @public(static=("static", "op", "axes"))
@@ -159,24 +159,29 @@ def _reduce_by(x: ArrayLike, init: Any, static: Any, op: Op, axes: Axes) -> Arra
     return Tracer(with_init(op, node, init if static is None else static), lift(x).weak)
 
 
-class _Unkeyed:
+class Combining:
     """A function of trees and their structure, as a static value (compared by the function)."""
 
     def __init__(self, f: Callable[..., Any], spec: tree.TreeDef) -> None:
         self.f, self.spec = f, spec
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Unkeyed) and self.f is other.f and self.spec == other.spec
+        return isinstance(other, Combining) and self.f is other.f and self.spec == other.spec
 
     def __hash__(self) -> int:
         return hash(self.f)
 
 
 @public(static=("combine", "axes"))
-def _fold(xs: list[Any], inits: list[Any], combine: _Unkeyed, axes: Axes) -> list[Array]:
-    """Halves are combined until one element is left."""
+def _fold(xs: list[Any], inits: list[Any], combine: Combining, axes: Axes) -> list[Array]:
     nodes = [lift(x).node for x in xs]
     at = axes_of(axes, nodes[0].ndim, "reduce") if axes else ()
+    starts = [cast_node(i, x.dtype) for i, x in zip(inits, nodes, strict=True)]
+    return [Tracer(v) for v in folded(nodes, starts, combine, at)]
+
+
+def folded(nodes: list[UOp], inits: list[UOp], combine: Combining, at: Sequence[int]) -> list[UOp]:
+    """Arrays of one shape combined over the axes `at`: halves, until one element is left, and it with `inits`."""
     rest = [i for i in range(nodes[0].ndim) if i not in at]
     kept = tuple([nodes[0].shape[i] for i in rest])
     flat = [build.permute(x, [*at, *rest]) for x in nodes]
@@ -189,9 +194,9 @@ def _fold(xs: list[Any], inits: list[Any], combine: _Unkeyed, axes: Axes) -> lis
         a, b = [tree.unflatten(combine.spec, [Tracer(v) for v in side]) for side in (left, right)]
         return [cast_node(y, x.dtype) for x, y in zip(left, tree.leaves_of(combine.f(a, b)), strict=True)]
 
-    starts = [build.broadcast_to(cast_node(i, x.dtype), kept) for i, x in zip(inits, nodes, strict=True)]
+    starts = [build.broadcast_to(i, kept) for i in inits]
     if n == 0:
-        return [Tracer(s) for s in starts]
+        return starts
     while n > 1:
         half = n // 2
         low = [build.slice_axis(p, 0, 0, half) for p in parts]
@@ -201,7 +206,7 @@ def _fold(xs: list[Any], inits: list[Any], combine: _Unkeyed, axes: Axes) -> lis
             last = [build.slice_axis(p, 0, n - 1, n) for p in parts]
             merged = [build.concatenate([m, z], 0) for m, z in zip(merged, last, strict=True)]
         parts, n = merged, half + n % 2
-    return [Tracer(v) for v in together(starts, [build.reshape(p, kept) for p in parts])]
+    return together(starts, [build.reshape(p, kept) for p in parts])
 
 
 # ---- positions
@@ -220,10 +225,12 @@ def extreme_index(x: UOp, axis: int, op: Op) -> UOp:
 def _arg(name: str, op: Op, operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     x = lift(operand).node
     need(not x.dtype.is_complex, name, "complex numbers have no order; use abs(x)")
+    kind = to_dtype(index_dtype)
+    need(kind.is_int, name, f"index_dtype must be an integer type, but got {kind}")
     at = axis_of(axis, x.ndim, name)
     if x.shape[at] == 0:
         raise note_user_line(ShapeError(f"{name} along axis {at} of shape {x.shape}, which has no elements"))
-    return Tracer(build.cast(extreme_index(x, at, op), to_dtype(index_dtype)))
+    return Tracer(build.cast(extreme_index(x, at, op), kind))
 
 
 @public(static=("axis", "index_dtype"))

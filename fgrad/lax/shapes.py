@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.lax.dimension_numbers import need
 from fgrad.numpy.common import axes_of, axis_of, filled, public, shape_of
 from fgrad.run.eager import freeze
 from fgrad.trace.arraylike import Array
@@ -118,22 +119,34 @@ def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
 
 @public(static=("shape", "broadcast_dimensions"))
 def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Shape) -> Array:
-    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated where its size is 1."""
+    """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated where its size is 1.
+
+    Axes may change their order. Raises ShapeError where sizes do not fit.
+
+    >>> broadcast_in_dim(fnp.array([1, 2]), (2, 3), (0,))
+    Array([[1, 1, 1],
+           [2, 2, 2]], dtype=int64)
+    """
     t = lift(operand)
     x, size = t.node, shape_of(shape, "broadcast_in_dim")
     at = [operator.index(i) for i in broadcast_dimensions]
-    if len(at) != x.ndim or at != sorted(set(at)) or any(not 0 <= i < len(size) for i in at):
-        raise note_user_line(
-            ShapeError(
-                f"broadcast_in_dim of {x.shape} to {size} needs {x.ndim} ascending axes of the result, got {tuple(at)}"
-            )
-        )
-    if any(n not in (1, size[i]) for n, i in zip(x.shape, at, strict=True)):
-        raise note_user_line(
-            ShapeError(
-                f"broadcast_in_dim cannot repeat {x.shape} to {size} along axes {tuple(at)}; only size 1 repeats"
-            )
-        )
+    what = f"broadcast_in_dim of {x.shape} to {size} along {tuple(at)}"
+    need(len(at) == x.ndim, f"{what}: broadcast_dimensions must have length equal to operand ndim")
+    need(
+        len(size) >= x.ndim, f"{what}: target broadcast shape must have equal or higher rank to the operand shape"
+    )
+    need(
+        all(0 <= i < len(size) for i in at),
+        f"{what}: broadcast_in_dim broadcast_dimensions must be a subset of output dimensions",
+    )
+    need(len(set(at)) == len(at), f"{what}: broadcast_in_dim broadcast_dimensions must not contain duplicates")
+    x = build.permute(x, sorted(range(x.ndim), key=at.__getitem__))
+    at.sort()
+    need(
+        all(n in (1, size[i]) for n, i in zip(x.shape, at, strict=True)),
+        f"{what}: operand dimension sizes must either be 1, or be equal to their corresponding dimensions in the "
+        "target broadcast shape",
+    )
     kept = [(i, n) for n, i in zip(x.shape, at, strict=True) if n == size[i]]
     inner = build.reshape(x, tuple([n for _, n in kept]))
     places = {i for i, _ in kept}

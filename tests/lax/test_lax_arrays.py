@@ -88,7 +88,7 @@ def test_broadcast_in_dim_places_axes() -> None:
     x = np.arange(3)
     got = lax.broadcast_in_dim(x.reshape(1, 3), (2, 4, 3), (0, 2))
     np.testing.assert_array_equal(np.asarray(got), np.broadcast_to(x, (2, 4, 3)))
-    with pytest.raises(errors.ShapeError, match="only size 1 repeats"):
+    with pytest.raises(errors.ShapeError, match="must either be 1"):
         lax.broadcast_in_dim(x, (4,), (0,))
 
 
@@ -208,8 +208,8 @@ def test_windows_are_reduced_by_the_function_that_is_recognised() -> None:
         1, 2, 3, 4, 5, 5,
     ]  # fmt: skip
     assert np.asarray(lax.reduce_window(x, 2.0, lax.mul, (2,), (4,))).tolist() == [0, 40]
-    with pytest.raises(NotImplementedError, match="other than add"):
-        lax.reduce_window(x, 0.0, lax.sub, (2,))
+    with pytest.raises(errors.ShapeError, match="needs 1 window_dimensions"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 2))
 
 
 def test_the_gradient_of_a_window_maximum_goes_to_the_maxima() -> None:
