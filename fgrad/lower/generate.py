@@ -437,7 +437,7 @@ class Writer:
         if k == 1:
             p = self.e.pointer(pointer, ev.i64(rest), kind)
             if mask is None:
-                align = self.width * dtype.itemsize if streaming else dtype.itemsize
+                align = min(self.width * dtype.itemsize, self.limits.vector_bytes) if streaming else dtype.itemsize
                 note = ", !nontemporal !0" if streaming else ""
                 self.e.do(f"store {t} {stored}, ptr {p}, align {align}{note}")
                 return

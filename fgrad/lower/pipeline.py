@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 
 from fgrad.config import config
+from fgrad.lower.ahead import write_ahead
 from fgrad.lower.block import Context, build_block
 from fgrad.lower.complex import real_program
 from fgrad.lower.contract import micro_of
@@ -33,6 +34,7 @@ from fgrad.uop.rewrite import is_shown, step
 __all__ = ["Limits", "Lowered", "lower"]
 CALLS.update(CALLS_CONTRACT)
 CALLS["turn"] = write_turn
+CALLS["ahead"] = write_ahead
 STEP_NS = 10.0  # a call of a kernel
 
 

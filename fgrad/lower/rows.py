@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fgrad.lower.ahead import ahead
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
 from fgrad.lower.index import ZERO, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import (
     Acc,
     Buffer,
+    Call,
     Fold,
     Keep,
     Kernel,
@@ -27,13 +29,13 @@ from fgrad.lower.kernel import (
 from fgrad.lower.limits import Limits
 from fgrad.lower.partition import Cluster
 from fgrad.lower.turn import Turned, find_turned, turn_call, what_to_turn
-from fgrad.lower.width import choose_width
+from fgrad.lower.width import choose_width, registers_for
 from fgrad.uop.dtype import accumulator
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
 PLAIN = frozenset((Op.RESHAPE, Op.EXPAND, Op.AFTER))  # views that move nothing where only axes of one come and go
-HEAVY = 30  # instructions of a body above which two copies are written instead of four
+HEAVY = 20  # instructions of a body above which values have several registers, and one copy is written
 PIECE = 8  # rows added up in registers before their sum goes to scratch: as many streams as are prefetched
 COLUMNS = 1024  # of a block whose sums stay in the first cache
 MANY_COLUMNS = 64  # fewer are summed in registers from top to bottom
@@ -158,9 +160,9 @@ class _Rows:
         self.targets = {u: len(nodes) + i for i, u in enumerate(self.stores)}
         buffers += [Buffer(u.dtype, u.size, False, True) for u in self.stores]
         self.scratch: list[Scratch] = []
-        self.width = choose_width(self.limits, self._computed())
+        self.width = self.lanes = choose_width(self.limits, self._computed())
         self.vector = self._vector_axis()
-        self.copies = 4 if self.instructions <= HEAVY else 2
+        self.copies = 4
         self.turned = None
         if not self.reduces:
             self.turned = find_turned(
@@ -175,6 +177,9 @@ class _Rows:
             )
         if self.turned is not None:
             self._split_for_tiles(groups, self.turned)
+        elif self.vector >= 0 and self.instructions > HEAVY:
+            self.width *= registers_for(self.dims[self.vector], self.lanes)
+            self.copies = 1 if self.width > self.lanes else 2
         self._plan_kept()
         body, tasks = self._body()
         moved = sum([b.size * b.dtype.itemsize for b in buffers])
@@ -375,7 +380,7 @@ class _Rows:
     def _body(self) -> tuple[list[Stmt], int]:
         total = math.prod(self.shape)
         moved = sum([min(u.size, total) * u.dtype.itemsize for u in [*self.loads, *self.stores]])
-        self.work = work_ns(self.instructions * total, self.width, moved)
+        self.work = work_ns(self.instructions * total, self.lanes, moved)
         if self.turned is not None:
             return self._tiles(self.turned)
         if self._in_pieces():
@@ -435,8 +440,23 @@ class _Rows:
             body += [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
             if not body:
                 continue
+            if p == 1 and self.is_reduced[self.vector]:
+                body = [*self._ahead(), *body]
             out += [Reduction(tuple(accs), tuple(nest(body)))] if accs else nest(body)
         return out
+
+    def _ahead(self) -> list[Stmt]:
+        """The first phase's reading from big arrays, of the next row."""
+        rows = [e for e, reduced in zip(self.axes, self.is_reduced, strict=True) if e[1] and not reduced]
+        found: dict[Call, None] = {}
+        if rows and self.axes[self.vector][1]:
+            row, lane, columns = rows[-1][1][0][0], self.axes[self.vector][1][0][0], self.dims[self.vector]
+            for u in [r.src[0] for r in self.reduces if self.phase_of[r.src[0]] == 0]:
+                for leaf, address, _ in leaves(self.ranges, u, self.index(u), self._stop)[0]:
+                    if leaf in self.loads and leaf.size * leaf.dtype.itemsize >= STREAM_BYTES:
+                        calls = ahead(self.loads[leaf], leaf.dtype.itemsize, address, row, lane, columns)
+                        found |= dict.fromkeys(calls)
+        return list(found)
 
     def _kept_address(self) -> Expr:
         pairs = [(e, n) for e, n, r in zip(self.axes, self.dims, self.is_reduced, strict=True) if r]
@@ -447,7 +467,7 @@ class _Rows:
         streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and u not in self.reread
         if streaming:
             lanes = self.turned.tile_lanes if self.turned else self.dims[self.vector] if self.dims else 1
-            streaming = self.vector >= 0 and lanes % self.width == 0
+            streaming = self.vector >= 0 and lanes % self.lanes == 0
         address = self.ranges.address(index, u.shape)
         return Store(self.targets[u], address, u, index, streaming=streaming, keep=u in self.reread)
 

@@ -46,7 +46,7 @@ def _statements(k: Kernel, body: Sequence[Stmt], depth: int, out: list[str]) -> 
             case Keep():
                 out.append(f"{pad}s{s.scratch}[{r.show(s.address)}] = {show_value(k, s.node, s.index)}")
             case Call():
-                out.append(f"{pad}{s.name}, meaning:")
+                out.append(f"{pad}{s.name}" + (", meaning:" if s.body else ""))
                 _statements(k, s.body, depth + 1, out)
             case Sort():
                 out.append(f"{pad}sort {s.rows} rows of {s.n} by b{s.sources[0]} into {s.targets}")

@@ -11,6 +11,7 @@ from fgrad.lower.functions.pairs import (
     polynomial,
     pow2,
     scale,
+    scale_biased,
     two_sum,
 )
 from fgrad.lower.functions.value import Operand, Value, fma, where
@@ -22,6 +23,13 @@ def _kernel(r: Value, r_low: Value | None, name: str) -> tuple[Value, Value]:
     tail = tail * r if r_low is None else fma(tail, r, fma(r, r_low, r_low))
     h = r + 1.0
     return h, (r - (h - 1.0)) + tail
+
+
+def _short_kernel(r: Value) -> tuple[Value, Value]:
+    """As `_kernel` for one number r, in fewer steps; r^2 is never formed, so that it is never subnormal."""
+    tail = polynomial(r, coefficients("exp_short", r.format.p)) * r
+    h = r + 1.0
+    return h, fma(tail, r, r - (h - 1.0))
 
 
 def exp_pair(x: Value, x_low: Operand) -> tuple[Value, Value, Value]:
@@ -39,14 +47,13 @@ def exp(x: Value) -> Value:
     """e^x."""
     k = x.format
     under = x < k.exp_lowest
-    y = where(under | (x.abs() < k.linear_below), 0.0, x)
-    y = clamp_below(y, k.exp_highest)  # overflows in `scale`
-    shifted = fma(y, k.log2_e[0], k.magic)
-    n = shifted - k.magic
+    y = clamp_below(where(under, 0.0, x), k.exp_highest)  # overflows in `scale`
+    magic = k.magic + 2.0 * k.bias  # so that the last bits of the sum are n + 2 bias
+    shifted = fma(y, k.log2_e[0], magic)
+    n = shifted - magic
     r = fma(n, -k.log_2[1], fma(n, -k.log_2[0], y))
-    h, low = _kernel(r, None, "exp_short")
-    result = scale(h + low, shifted.bits() - k.magic_bits)
-    return where(under, 0.0, result)
+    h, low = _short_kernel(r)
+    return where(under, 0.0, scale_biased(h + low, shifted.bits()))
 
 
 def exp2(x: Value) -> Value:

@@ -77,7 +77,11 @@ def pow2(e: Value) -> Value:
 
 def scale(y: Value, n: Value) -> Value:
     """y * 2^n in two steps: only the second may round into the subnormals or overflow."""
-    e = n + 2 * y.format.bias
+    return scale_biased(y, n + 2 * y.format.bias)
+
+
+def scale_biased(y: Value, e: Value) -> Value:
+    """y * 2^(e - 2 bias) in two steps; of e, bits that cannot reach an exponent are ignored."""
     half = e >> 1  # of a positive number, so that no arithmetic shift is needed
     return y * pow2(half) * pow2(e - half)
 

@@ -54,7 +54,7 @@ def _binary(body: Callable[[Value, Value], Value], cost: int) -> Function:
 FUNCTIONS: dict[str, Function] = {
     function.name: function
     for function in (
-        _unary(exponential.exp, 34),
+        _unary(exponential.exp, 28),
         _unary(exponential.exp2, 39),
         _unary(exponential.expm1, 46),
         _unary(logarithm.log, 42),
