@@ -1,34 +1,10 @@
-"""Values of several registers, and rows that are asked for ahead of time."""
+"""How many registers a value of a long body has."""
 
-import numpy as np
 import pytest
 
-import fgrad as fg
-import fgrad.nn as nn
-import fgrad.numpy as fnp
-from fgrad.lower.cost import STREAM_BYTES
 from fgrad.lower.width import registers_for
 
 
 @pytest.mark.parametrize(("size", "registers"), [(1, 1), (8, 1), (9, 2), (16, 2), (24, 4), (33, 2), (64, 4), (4096, 4)])
 def test_no_more_registers_than_elements_are_worth(size: int, registers: int) -> None:
     assert registers_for(size, 8) == registers
-
-
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 31, 32, 33, 100, 131])
-def test_long_bodies_are_right_at_every_tail(size: int) -> None:
-    x = np.linspace(-3, 3, size, dtype=np.float32)
-    rows = np.stack([x, x[::-1]])
-    np.testing.assert_allclose(fg.jit(lambda x: fnp.tanh(x) * fnp.exp(-x))(x), np.tanh(x) * np.exp(-x), rtol=3e-7)
-    want = np.exp(rows - rows.max(1, keepdims=True))
-    np.testing.assert_allclose(fg.jit(nn.softmax)(rows), want / want.sum(1, keepdims=True), rtol=5e-7)
-
-
-def test_rows_of_a_big_array_are_asked_for_while_the_row_before_is_computed() -> None:
-    rows, columns = STREAM_BYTES // 4096 + 1, 1024
-    x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
-    softmax = fg.jit(nn.softmax)
-    assert "ahead" in softmax.lower(x).as_text("kernels")
-    assert "ahead" not in softmax.lower(x[:9]).as_text("kernels")
-    want = np.exp(x - x.max(1, keepdims=True))
-    np.testing.assert_allclose(softmax(x), want / want.sum(1, keepdims=True), rtol=2e-6, atol=1e-12)
