@@ -24,7 +24,8 @@ Aval = tuple[str, Shape]
 Index = tuple[Any, ...]
 Expr = tuple[Any, ...]
 
-WAYS = ("eager", "arguments", "closed", "local", "donated")
+WAYS = ("eager", "arguments", "closed", "local", "donated", "mapped")
+ROWS = 2  # a mapped program has that many rows of contents
 CALLS = 2  # a jitted program runs twice: the second call takes the short way, and sees what the first left
 
 
@@ -377,10 +378,18 @@ def contents(program: Program, seed: int) -> tuple[list[Any], list[Any]]:
 
 def expected(program: Program, seed: int) -> tuple[list[Any], list[Any]]:
     """Refs and values as NumPy leaves them."""
-    refs, values = contents(program, seed)
+    if program.way != "mapped":
+        return _expected(program, contents(program, seed))
+    rows = [_expected(program, contents(program, seed + row)) for row in range(ROWS)]
+    refs, values = [list(map(np.stack, zip(*[row[k] for row in rows], strict=True))) for k in (0, 1)]
+    return refs, values
+
+
+def _expected(program: Program, first: tuple[list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
+    refs, values = first
     held = program.with_refs([NumPyRef(x) for x in refs])
     with np.errstate(all="ignore"):
-        for _ in range(1 if program.way in ("eager", "local") else CALLS):
+        for _ in range(CALLS if program.way in ("arguments", "closed", "donated") else 1):
             run = Run(NUMPY, held, program.values, values, np.int32(0))
             run.block(program.block)
             values = run.values
@@ -422,6 +431,10 @@ def _check_way(way: str, group: Sequence[tuple[Program, int]]) -> list[str]:
             final = [[r[...] for r in rs] for rs in refs]
         case "local":
             values, final = fgrad.jit(local)(tuple([tuple([r[...] for r in rs]) for rs in refs]), values)
+        case "mapped":
+            rows = [[contents(p, s + row) for row in range(ROWS)] for p, s in group]
+            stacked = [[list(map(np.stack, zip(*[r[k] for r in of], strict=True))) for of in rows] for k in (0, 1)]
+            values, final = fgrad.jit(fgrad.vmap(local))(*stacked)
         case _:
             jitted = {
                 "arguments": lambda: fgrad.jit(whole),
