@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple
 
-CHUNK = 2000  # seeds in one process
+CHUNK = 1000  # seeds in one process
 PACK = 8  # programs compiled as one
 SHRINK_SECONDS = 60.0
 

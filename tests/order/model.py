@@ -58,6 +58,12 @@ class NumPyRef:
         self[index] = value
         return old
 
+    def row(self, i: int) -> NumPyRef:
+        """A Ref of the memory of one row."""
+        row = NumPyRef(self.x[i])
+        row.x = self.x[i : i + 1].reshape(row.shape)
+        return row
+
 
 class World(NamedTuple):
     """How statements are carried out."""

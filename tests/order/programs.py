@@ -112,7 +112,16 @@ class NumPyWorld:
     def switch(self, k: Any, branches: Sequence[Callable[[Any], Any]], values: Any) -> Any:
         return branches[min(max(int(k), 0), len(branches) - 1)](values)
 
-    def jit(self, f: Callable[..., Any], refs: Any, values: Any) -> Any:
+    def scan_rows(self, ref: NumPyRef, reverse: bool, body: Callable[[Any, Any], Any], values: Any) -> Any:
+        for i in reversed(range(len(ref.x))) if reverse else range(len(ref.x)):
+            values = body(ref.row(i), values)
+        return values
+
+    def map_rows(self, ref: NumPyRef, body: Callable[[Any], None]) -> None:
+        for i in range(len(ref.x)):
+            body(ref.row(i))
+
+    def inside(self, how: str, f: Callable[..., Any], refs: Any, values: Any) -> Any:
         return f(refs, values)
 
     def kernel(self, body: Callable[..., Any], outs: Sequence[Aval], grid: int, aliases: dict[int, int],
@@ -155,8 +164,15 @@ class FgradWorld:
     def switch(self, k: Any, branches: Sequence[Callable[[Any], Any]], values: Any) -> Any:
         return lax.switch(k, branches, values)
 
-    def jit(self, f: Callable[..., Any], refs: Any, values: Any) -> Any:
-        return fgrad.jit(f)(refs, values)
+    def scan_rows(self, ref: Any, reverse: bool, body: Callable[[Any, Any], Any], values: Any) -> Any:
+        return lax.scan(lambda v, row: (body(row, v), None), values, ref, reverse=reverse)[0]
+
+    def map_rows(self, ref: Any, body: Callable[[Any], None]) -> None:
+        fgrad.vmap(body)(ref)
+
+    def inside(self, how: str, f: Callable[..., Any], refs: Any, values: Any) -> Any:
+        wrap = {"jit": fgrad.jit, "checkpoint": fgrad.checkpoint}[how]
+        return wrap(f)(refs, values)
 
     def kernel(self, body: Callable[..., Any], outs: Sequence[Aval], grid: int, aliases: dict[int, int],
                args: Sequence[Any]) -> list[Any]:  # fmt: skip
@@ -181,9 +197,11 @@ class Run:
         self.values = list(values)
         self.i = i
 
-    def within(self, block: Sequence[Statement], values: Sequence[Any], i: Any) -> tuple[Any, ...]:
-        """The values after a block, here with other values to begin with."""
-        inner = Run(self.world, self.refs, self.types, values, i)
+    def within(
+        self, block: Sequence[Statement], values: Sequence[Any], i: Any, refs: Sequence[Any] | None = None
+    ) -> tuple[Any, ...]:
+        """The values after a block, here with other values to begin with, and maybe other Refs."""
+        inner = Run(self.world, self.refs if refs is None else refs, self.types, values, i)
         inner.block(block)
         return tuple(inner.values)
 
@@ -228,8 +246,26 @@ class Run:
                 starts = [self.fit(self.expr(e), "int32", ()) for e in s.more]
                 self.values[s.target] = w.put(self.values[s.target], value, starts)
             case "fori":
-                body = lambda i, v: self.within(s.blocks[0], v, i)  # noqa: E731
-                self.values = list(w.fori(s.more, body, tuple(self.values)))
+                length, with_refs = s.more
+
+                def body(i: Any, carry: Any) -> Any:
+                    refs, v = carry if with_refs else (self.refs, carry)
+                    v = self.within(s.blocks[0], v, i, refs)
+                    return (refs, v) if with_refs else v
+
+                first = tuple(self.values)
+                carry = w.fori(length, body, (tuple(self.refs), first) if with_refs else first)
+                self.values = list(carry[1] if with_refs else carry)
+            case "rows":
+                others = [*self.refs[: s.target], None, *self.refs[s.target + 1 :]]
+
+                def turn_row(row: Any, v: Any) -> Any:
+                    refs = [row if r is None else r for r in others]
+                    return self.within(s.blocks[0], v, self.i, refs)
+
+                self.values = list(w.scan_rows(self.refs[s.target], s.more, turn_row, tuple(self.values)))
+            case "map":
+                w.map_rows(self.refs[s.target], lambda row: Run(w, [row], (), (), self.i).block(s.blocks[0]))
             case "scan":
                 length, reverse = s.more
 
@@ -254,16 +290,14 @@ class Run:
                 self.values = list(w.while_(test, turn, (first, *self.values)))[1:]
             case "switch":
                 k = self.fit(self.expr(s.value), "int32", ())
-                branches = [lambda v, b=b: self.within(b, v, self.i) for b in s.blocks]
-                self.values = list(w.switch(k, branches, tuple(self.values)))
-            case "jit":
+                branches = [lambda x, b=b: self.within(b, x[1], self.i, x[0] or None) for b in s.blocks]
+                self.values = list(w.switch(k, branches, (tuple(self.refs) if s.more else (), tuple(self.values))))
+            case "jit" | "checkpoint":
 
                 def inside(refs: Any, v: Any) -> Any:
-                    inner = Run(w, refs, self.types, v, self.i)
-                    inner.block(s.blocks[0])
-                    return tuple(inner.values)
+                    return self.within(s.blocks[0], v, self.i, refs)
 
-                self.values = list(w.jit(inside, list(self.refs), tuple(self.values)))
+                self.values = list(w.inside(s.op, inside, list(self.refs), tuple(self.values)))
             case "kernel":
                 ins, outs, grid, aliases, targets = s.more
                 args = [self.fit(self.expr(e), *aval) for e, aval in ins]
@@ -461,7 +495,7 @@ def check(program: Program, seed: int) -> list[str]:
 SHAPES: tuple[Shape, ...] = ((), (1,), (3,), (5,), (2, 3), (3, 4), (2, 1, 3), (17,), (0,), (4, 4), (2, 0))
 DTYPES = ("float32", "int32", "bool", "uint8", "float64")
 SIMPLE = ("set", "set", "add", "increase", "swap", "mask", "exchange", "let", "at", "at", "put")
-NESTED = ("fori", "scan", "while", "switch", "jit", "kernel", "kernel")
+NESTED = ("fori", "scan", "while", "switch", "jit", "kernel", "kernel", "checkpoint", "rows", "map")
 
 
 class Draw:
@@ -503,23 +537,37 @@ class Draw:
         more = rng.randrange(len(self.values)) if op == "swap" else None
         return Statement(op, r, index, part, self.expr(2), more=more)
 
-    def nested(self, op: str, depth: int) -> Statement:
+    def nested(self, op: str, depth: int) -> Statement | None:
         rng = self.rng
+        if op in ("rows", "map"):
+            return self.rows(op, depth)
         count = rng.choice((2, 3)) if op == "switch" else 1
         blocks = tuple([self.block(rng.randint(1, 2), depth) for _ in range(count)])
         v = rng.randrange(len(self.values))
         match op:
             case "fori":
-                return Statement(op, blocks=blocks, more=rng.randint(0, 4))
+                return Statement(op, blocks=blocks, more=(rng.randint(0, 4), rng.random() < 0.2))
             case "scan":
                 return Statement(op, v, blocks=blocks, more=(rng.randint(1, 4), rng.random() < 0.3))
             case "while":
                 return Statement(op, blocks=blocks, more=(rng.randint(0, 4), self.expr(1)))
             case "switch":
-                return Statement(op, value=self.expr(1), blocks=blocks)
+                return Statement(op, value=self.expr(1), blocks=blocks, more=rng.random() < 0.2)
             case "kernel":
                 return self.kernel()
         return Statement(op, blocks=blocks)
+
+    def rows(self, op: str, depth: int) -> Statement | None:
+        """Every row of a Ref is a Ref: one after the other, where it stands for the whole, or all at once."""
+        r = self.rng.randrange(len(self.refs))
+        dtype, shape = self.refs[r]
+        if not shape or not shape[0]:
+            return None
+        row = (dtype, shape[1:])
+        if op == "map":
+            return Statement(op, r, blocks=(Draw(self.rng, [row], ()).block(self.rng.randint(1, 2), 0),))
+        inner = Draw(self.rng, [*self.refs[:r], row, *self.refs[r + 1 :]], self.values)
+        return Statement(op, r, blocks=(inner.block(self.rng.randint(1, 2), depth),), more=self.rng.random() < 0.3)
 
     def kernel(self) -> Statement:
         rng = self.rng
@@ -645,7 +693,12 @@ def draw(rng: random.Random) -> Program:
     refs, values = avals(rng.randint(1, 2)), avals(rng.randint(1, 2))
     way = rng.choice((*WAYS, *WAYS[1:]))
     block = Draw(rng, refs, values).block(rng.randint(1, 3), 1 if way == "eager" else 2)
-    return Program(refs, values, block, way, refs[0] == refs[-1] and len(refs) > 1 and rng.random() < 0.4)
+    is_one = len(refs) > 1 and refs[0] == refs[-1] and rng.random() < 0.4 and not _takes_rows(block)
+    return Program(refs, values, block, way, is_one)
+
+
+def _takes_rows(block: Sequence[Statement]) -> bool:
+    return any(s.op in ("rows", "map") or any(map(_takes_rows, s.blocks)) for s in block)
 
 
 # ---- making smaller
@@ -660,7 +713,7 @@ def variants(program: Program) -> Iterator[Program]:
 def _smaller(block: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
     for k, s in enumerate(block):
         yield block[:k] + block[k + 1 :]
-        if s.op in ("fori", "scan", "while", "switch", "jit"):
+        if s.op in ("fori", "scan", "while", "switch", "jit", "checkpoint"):
             for inner in s.blocks:
                 yield block[:k] + inner + block[k + 1 :]
         for j, inner in enumerate(s.blocks):
