@@ -9,7 +9,6 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.contraction import contract
 from fgrad.lax.derivatives import still_node
 from fgrad.numpy.common import need, public
-from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -18,8 +17,8 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
 
-def _masked_softmax(x: UOp, mask: UOp | None) -> UOp:
-    """softmax over the last axis; rows without a visible element are 0, and so are their gradients."""
+def _masked_softmax(x: UOp, mask: UOp | None) -> tuple[UOp, UOp]:
+    """(softmax, logsumexp) over the last axis; rows without a visible element are 0 and -inf, their gradients 0."""
     axis = [x.ndim - 1]
     if mask is not None:
         x = where(mask, x, build.const_like(-math.inf, x))
@@ -27,8 +26,10 @@ def _masked_softmax(x: UOp, mask: UOp | None) -> UOp:
     top = where(lt(build.abs_(top), math.inf), top, build.const_like(0, top))
     parts = exp(sub(x, build.spread(top, x, axis)))
     total = build.reduce_(parts, axis)
-    total = where(build.eq(total, 0), build.const_like(1, total), total)
-    return div(parts, build.spread(total, parts, axis))
+    empty = build.eq(total, 0)
+    total = where(empty, build.const_like(1, total), total)
+    size = where(empty, build.const_like(-math.inf, total), add(build.log(total), top))
+    return div(parts, build.spread(total, parts, axis)), size
 
 
 def _visible(
@@ -81,7 +82,7 @@ def dot_product_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
     return_residual: bool = False,
-) -> Array:
+) -> Any:
     """softmax(query key^T * scale + bias) value.
 
     query        [b, t, n, h] (or without b); key, value [b, s, k, h]: n heads share k <= n key
@@ -90,13 +91,12 @@ def dot_product_attention(
     scale        1 / sqrt(h) by default
     is_causal    a query sees the keys up to its own position
     local_window_size   so many keys to the left and right are seen
+    return_residual     -> (the result, logsumexp of the logits [b, t, n])
 
     Logits and softmax are computed in float32 for half types. A query that sees no key gives 0.
     """
     if implementation not in (None, "xla"):
         raise note_user_line(ArgumentError(f"there is one implementation of attention; got {implementation!r}"))
-    if return_residual:
-        raise NotImplementedError("dot_product_attention with return_residual; compute logsumexp of the logits")
     (q, k, v), dtype, weak = promoted(query, key, value)
     need(dtype.is_float, "dot_product_attention", f"it takes floating arrays, not {dtype}")
     is_single = q.ndim == 3
@@ -122,13 +122,16 @@ def dot_product_attention(
     window = (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size
     lengths = [None if x is None else lift(x).node for x in (query_seq_lengths, key_value_seq_lengths)]
     shown = None if mask is None else _four(mask, dt.bool_)
-    weights = _masked_softmax(logits, _visible(logits.shape, shown, is_causal, (lengths[0], lengths[1]), window))
+    seen = _visible(logits.shape, shown, is_causal, (lengths[0], lengths[1]), window)
+    weights, residual = _masked_softmax(logits, seen)
     weights = build.reshape(weights, (b, heads, n // heads, t, s))
     out = contract(weights, v, ([4], [1]), ([0, 1], [0, 2]))  # [b, heads, group, t, depth]
     out = build.reshape(build.permute(out, [0, 3, 1, 2, 4]), (b, t, n, v.shape[3]))
+    residual = build.permute(residual, [0, 2, 1])
     if is_single:
-        out = build.reshape(out, out.shape[1:])
-    return Tracer(build.cast(out, dtype), weak)
+        out, residual = (build.reshape(x, x.shape[1:]) for x in (out, residual))
+    result = Tracer(build.cast(out, dtype), weak)
+    return (result, Tracer(build.cast(residual, dtype), weak)) if return_residual else result
 
 
 def _four(x: Any, dtype: dt.DType) -> UOp:

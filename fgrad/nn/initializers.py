@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from fgrad import numpy as functions
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.lax.elementwise import complex as lax_complex
 from fgrad.lax.shapes import full
 from fgrad.random import continuous, structured
+from fgrad.random.threefry import split
 from fgrad.trace.arraylike import Array
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import to_dtype
@@ -156,7 +158,8 @@ def variance_scaling(
     """Mean 0 and variance scale / n.
 
     mode          what n is: "fan_in", "fan_out", "fan_avg", or "fan_geo_avg"
-    distribution  "truncated_normal", "normal" or "uniform"
+    distribution  "truncated_normal", "normal" or "uniform"; of complex numbers |z|^2 has that mean, and the phase is
+                  uniform
 
     Axes as in `fans`. Raises ArgumentError for other words.
 
@@ -178,6 +181,9 @@ def variance_scaling(
             "fan_geo_avg": math.sqrt(fan_in * fan_out),
         }[mode]  # fmt: skip
         variance = scale / n if n else 0.0
+        if kind.is_complex and distribution != "normal":
+            radius = 2.0 if distribution == "truncated_normal" else None
+            return _in_a_disk(key, shape, kind, variance, radius)
         if distribution == "uniform":
             x, factor = continuous.uniform(key, shape, kind, -1.0), math.sqrt(3 * variance)
         elif distribution == "normal":
@@ -188,6 +194,28 @@ def variance_scaling(
         return functions.multiply(x, factor)
 
     return init
+
+
+def _in_a_disk(key: Any, shape: Sequence[int], kind: dt.DType, variance: float, radius: float | None) -> Array:
+    """Complex numbers of mean 0 and E |z|^2 = variance, with a uniform phase.
+
+    radius   of standard normal numbers (E |z|^2 = 1) that are cut off there; None: uniform in a disk
+
+    |z|^2 is uniform in the disk, and exponential, cut off at radius^2, for the normal numbers.
+    """
+    real = dt.real_of(kind)
+    k1, k2 = split(key)
+    u = continuous.uniform(k1, shape, real)
+    if radius is None:
+        square, mean = u, 0.5
+    else:
+        most = -math.expm1(-(radius**2))
+        square = functions.negative(functions.log1p(functions.multiply(u, -most)))
+        mean = 1 - radius**2 * math.exp(-(radius**2)) / most
+    size = functions.sqrt(functions.multiply(square, variance / mean))
+    turn = continuous.uniform(k2, shape, real, 0.0, 2 * math.pi)
+    parts = [functions.multiply(size, f(turn)) for f in (functions.cos, functions.sin)]
+    return functions.astype(lax_complex(*parts), kind)
 
 
 def _family(scale: float, mode: str, distribution: str, name: str, doc: str) -> Callable[..., Initializer]:

@@ -24,13 +24,19 @@ Shape = Any
 DTypeLike = Any
 
 
+def fits(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether `shape` broadcasts to the shape `to`."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in pairs)
+
+
 def sample_shape(shape: Shape, what: str, *params: UOp) -> tuple[int, ...]:
     """The shape of a sample: as given, to which the parameters must broadcast, or (None) what they broadcast to."""
     needed = build.broadcast_shapes(*[p.shape for p in params]) if params else ()
     if shape is None:
         return needed
     asked = normal_shape(shape, what)
-    if build.broadcast_shapes(asked, needed) != asked:
+    if not fits(needed, asked):
         raise note_user_line(
             ShapeError(
                 f"{what} got shape={asked}, but its parameters have shapes "
@@ -73,16 +79,18 @@ def exponential_node(key: Words, shape: tuple[int, ...], dtype: DType) -> UOp:
 
 
 def gumbel_node(key: Words, shape: tuple[int, ...], dtype: DType, mode: str | None) -> UOp:
-    """Standard Gumbel numbers; "high" mode spends twice the bits on the far tail."""
+    """Standard Gumbel numbers; "high" mode spends twice the bits on the far tail, "highest" three times."""
     tiny = dt.finfo(dtype).tiny
     if mode in (None, "low"):
         return neg(log(neg(log(uniform_node(key, shape, dtype, tiny, 1)))))
-    if mode != "high":
-        raise note_user_line(ValueError(f'gumbel mode is "low" or "high", got {mode!r}'))
-    both = uniform_node(key, (2, *shape), dtype)
-    high, low = [build.reshape(build.slice_axis(both, 0, i, i + 1), shape) for i in range(2)]
-    mantissa = int(dt.finfo(dtype).nmant)
-    fine = add(high, mul(low, 2.0**-mantissa))
+    if mode not in ("high", "highest"):
+        raise note_user_line(ValueError(f'gumbel mode is "low", "high" or "highest", got {mode!r}'))
+    count = 2 if mode == "high" else 3
+    parts = uniform_node(key, (count, *shape), dtype)
+    step = 2.0 ** -int(dt.finfo(dtype).nmant)
+    fine = build.const(0, dtype, shape)
+    for i in range(count - 1, -1, -1):
+        fine = add(mul(fine, step), build.reshape(build.slice_axis(parts, 0, i, i + 1), shape))
     fine = maximum(fine, float(tiny))
     flipped = log1p(neg(fine))
     return neg(log(neg(flipped)))
@@ -200,9 +208,9 @@ def exponential(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
 
 @public(static=("shape", "dtype", "mode"))
 def gumbel(key: Any, shape: Shape = (), dtype: DTypeLike = None, mode: str | None = None) -> Array:
-    """Standard Gumbel numbers; mode="high" spends twice the bits on the far tail.
+    """Standard Gumbel numbers; mode="high" spends twice the bits on the far tail, "highest" three times.
 
-    `shape` and `dtype` as in `uniform`. Raises ValueError for another mode than "low" and "high".
+    `shape` and `dtype` as in `uniform`. Raises ValueError for another mode than these and "low".
 
     >>> gumbel(key(0), (2,)).shape
     (2,)

@@ -11,6 +11,7 @@ from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.random.continuous import (
     DTypeLike,
     Shape,
+    fits,
     gumbel_node,
     log,
     log1p,
@@ -123,15 +124,24 @@ def rademacher(key: Any, shape: Shape = (), dtype: DTypeLike = int) -> Array:
 
 @public(static=("shape", "dtype"))
 def geometric(key: Any, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = int) -> Array:
-    """How many tries until the first success, when each succeeds with probability `p`."""
+    """How many tries until the first success, when each succeeds with probability `p`.
+
+    The largest integer where `p` is 0, and -1 where it is no probability.
+    """
     kind = to_dtype(dtype)
     given = lift(p).node
     chance = cast_node(p, given.dtype if given.dtype.is_float else dt.default_float())
     size = sample_shape(shape, "geometric", chance)
     u = uniform_node(single(key, "geometric"), size, chance.dtype)
     u = where(build.eq(u, 0), build.const(1, chance.dtype), u)
-    tries = build.floor(div(log(u), log1p(build.neg(chance))))
-    return Tracer(add(build.cast(tries, kind), 1))
+    inside = build.and_(build.lt(0, chance), build.lt(chance, 1))
+    safe = where(inside, chance, build.const_like(0.5, chance))
+    tries = build.cast(build.floor(div(log(u), log1p(build.neg(safe)))), kind)
+    most = dt.int_range(kind)[1] if kind.is_int else math.inf
+    none = build.const(-1 if kind.is_signed else 0, kind, size)
+    edge = where(build.eq(chance, 0), build.const(most, kind, size), none)
+    edge = where(build.eq(chance, 1), build.const(1, kind, size), edge)
+    return Tracer(where(build.broadcast_to(inside, size), add(tries, 1), edge))
 
 
 # ---- orders
@@ -182,6 +192,8 @@ def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool =
     independent   shuffle every line along `axis` on its own
     """
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
+        if x < 0:
+            raise note_user_line(ArgumentError(f"permutation of the numbers below {x}: there are none"))
         return _permuted_range(key, int(x))
     if lift(x).ndim == 0:
         raise note_user_line(ArgumentError("permutation takes an int known while tracing, or an array"))
@@ -298,7 +310,7 @@ def categorical(
     batch = (*x.shape[:at], *x.shape[at + 1 :])
     size = batch if shape is None else normal_shape(shape, "categorical")
     prefix = size[: len(size) - len(batch)]
-    if build.broadcast_shapes(size[len(prefix) :], batch) != size[len(prefix) :]:
+    if len(size) < len(batch) or not fits(batch, size[len(prefix) :]):
         raise note_user_line(
             ShapeError(f"categorical got shape={size}, which does not end in {batch} (logits without axis {axis})")
         )

@@ -1,9 +1,11 @@
 """Keys: where random numbers come from.
 
-A key is two 32-bit words. `key(seed)` gives it as a KeyArray, which knows that it is a key;
-`PRNGKey(seed)` gives the bare
-words, uint32[2]. Every function of `fgrad.random` takes either. The same key always gives the
-same numbers: split it.
+A key is two 32-bit words. `key(seed)` gives it as a KeyArray, which knows that it is a key; `PRNGKey(seed)` gives the
+bare words, uint32[2]. Every function of `fgrad.random` takes either. The same key always gives the same numbers: split
+it.
+
+Keys of the kinds "rbg" and "unsafe_rbg" have four words, for code that expects them. Their numbers come from threefry,
+too: what other libraries draw from such keys depends on the machine.
 """
 
 from __future__ import annotations
@@ -23,41 +25,54 @@ from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
-from fgrad.uop.node import UOp
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Op
 
 IMPL = "threefry2x32"
+TAGS = {IMPL: "fry", "rbg": "rbg", "unsafe_rbg": "urbg"}
+WIDTHS = {IMPL: 2, "rbg": 4, "unsafe_rbg": 4}  # words of a key
 
 
 class KeyDType:
-    """The dtype of key arrays; there is one, `key<fry>`."""
+    """The dtype of key arrays of one kind, e.g. `key<fry>`."""
 
-    name = "key<fry>"
-    itemsize = 8
+    __slots__ = ("impl",)
+
+    def __init__(self, impl: str = IMPL) -> None:
+        self.impl = impl
+
+    @property
+    def name(self) -> str:
+        """key<the kind>."""
+        return f"key<{TAGS[self.impl]}>"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a key."""
+        return 4 * WIDTHS[self.impl]
 
     def __repr__(self) -> str:
         return self.name
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDType) or other == self.name
+        return other.impl == self.impl if isinstance(other, KeyDType) else other == self.name
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
-KEY = KeyDType()
-
-
 class KeyArray:
-    """An array of keys: uint32 words [*shape, 2] that cannot be mistaken for numbers.
+    """An array of keys: uint32 words [*shape, 2] (4 for some kinds) that cannot be mistaken for numbers.
 
     It is a pytree with the words as its one leaf, so it passes through every transformation.
     """
 
-    __slots__ = ("words",)
+    __slots__ = ("impl", "words")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, words: Any) -> None:
+    def __init__(self, words: Any, impl: str = IMPL) -> None:
         self.words = words
+        self.impl = impl
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,7 +92,7 @@ class KeyArray:
     @property
     def dtype(self) -> KeyDType:
         """The key dtype."""
-        return KEY
+        return KeyDType(self.impl)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -91,21 +106,24 @@ class KeyArray:
         if isinstance(index, int) and not isinstance(index, bool):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index {index} is out of bounds for {len(self)} keys")
-            return KeyArray(_row(self.words, index % len(self)))
+            return KeyArray(_row(self.words, index % len(self)), self.impl)
         parts = index if isinstance(index, tuple) else (index,)
         has_ellipsis = any(p is Ellipsis for p in parts)
-        return KeyArray(self.words[(*parts, slice(None)) if has_ellipsis else index])
+        return KeyArray(self.words[(*parts, slice(None)) if has_ellipsis else index], self.impl)
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The same keys in another shape."""
         new = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         known = int(np.prod([n for n in new if n != -1]))
         new = tuple([self.size // known if n == -1 else int(n) for n in new])
-        return KeyArray(_reshape(self.words, (*new, 2)))
+        return KeyArray(_reshape(self.words, (*new, WIDTHS[self.impl])), self.impl)
 
     def copy(self) -> KeyArray:
         """The same keys, in memory of their own."""
-        return KeyArray(self.words.copy())
+        return KeyArray(self.words.copy(), self.impl)
+
+    def copy_to_host_async(self) -> None:
+        """Does nothing, as of arrays."""
 
     def block_until_ready(self) -> KeyArray:
         """Wait for the words; returns the array itself."""
@@ -120,12 +138,12 @@ class KeyArray:
 
     def __repr__(self) -> str:
         if isinstance(self.words, Tracer):
-            return f"KeyArray<key<fry>{list(self.shape)}>"
-        return f"KeyArray({np.asarray(self.words).tolist()}, dtype=key<fry>)"
+            return f"KeyArray<{self.dtype}{list(self.shape)}>"
+        return f"KeyArray({np.asarray(self.words).tolist()}, dtype={self.dtype})"
 
 
 _register: Any = optree.register_pytree_node
-_register(KeyArray, lambda k: ((k.words,), None), lambda _, c: KeyArray(c[0]), namespace=tree.NAMESPACE)
+_register(KeyArray, lambda k: ((k.words,), k.impl), lambda impl, c: KeyArray(c[0], impl), namespace=tree.NAMESPACE)
 
 
 @public()
@@ -147,27 +165,35 @@ def is_typed(key: Any) -> bool:
 
 
 def words_node(key: Any, what: str) -> UOp:
-    """The node uint32[*shape, 2] of a key or an array of keys, of either kind."""
+    """The node uint32[*shape, 2 or 4] of a key or an array of keys."""
     x = lift(key.words if isinstance(key, KeyArray) else key)
-    if x.node.dtype is not dt.uint32 or x.shape[-1:] != (2,):
+    if x.node.dtype is not dt.uint32 or x.shape[-1:] not in ((2,), (4,)):
         raise note_user_line(
             DtypeError(f"{what} needs a key from fgrad.random.key(seed) or PRNGKey(seed) (uint32[2]), got {x.aval}")
         )
     return x.node
 
 
-def single(key: Any, what: str) -> tuple[UOp, UOp]:
-    """The two words of one key, as scalars. Raises ShapeError for an array of keys."""
+def pairs(key: Any, what: str) -> list[tuple[UOp, UOp]]:
+    """The words of one key by twos, as scalars. Raises ShapeError for an array of keys."""
     words = words_node(key, what)
-    if words.shape != (2,):
+    if words.ndim != 1:
         raise note_user_line(
             ShapeError(
-                f"{what} takes a single key, got keys of shape {words.shape[:-1]}; map over "
-                f"them with "
-                "vmap, or pick one by its index"
+                f"{what} takes a single key, got keys of shape {words.shape[:-1]}; map over them with vmap, "
+                "or pick one by its index"
             )
         )
-    return element(words, 0), element(words, 1)
+    return [(element(words, i), element(words, i + 1)) for i in range(0, words.shape[0], 2)]
+
+
+def single(key: Any, what: str) -> tuple[UOp, UOp]:
+    """The two words that one key is to threefry, as scalars; a key of four encrypts its second half with its first.
+
+    Raises ShapeError for an array of keys.
+    """
+    first, *more = pairs(key, what)
+    return tuple(uop(Op.THREEFRY, (*first, *more[0]), i) for i in (0, 1)) if more else first  # type: ignore[return-value]
 
 
 def element(words: UOp, i: int) -> UOp:
@@ -183,17 +209,23 @@ def stack_words(hi: UOp, lo: UOp) -> UOp:
 
 def like_key(words: Any, key: Any) -> Any:
     """`words` (an Array) as the kind of key that `key` is."""
-    return KeyArray(words) if is_typed(key) else words
+    return KeyArray(words, key.impl) if is_typed(key) else words
 
 
 # ---- from seeds and words
-def _check_impl(impl: Any) -> None:
-    if impl not in (None, IMPL, "fry"):
-        raise NotImplementedError(f"keys of kind {impl!r} are not supported; use impl={IMPL!r}")
+def impl_of(impl: Any, words: int | None = None) -> str:
+    """The kind of key that is meant: a name, a KeyDType, or None, which looks at the number of words."""
+    if impl is None:
+        return "rbg" if words == 4 else IMPL
+    name = impl.impl if isinstance(impl, KeyDType) else impl
+    for known, tag in TAGS.items():
+        if name in (known, tag):
+            return known
+    raise NotImplementedError(f"keys of kind {impl!r} are not supported; use impl={IMPL!r}")
 
 
-@public()
-def _seeded(seed: ArrayLike) -> Array:
+@public(static=("twice",))
+def _seeded(seed: ArrayLike, twice: int) -> Array:
     x = lift(seed).node
     if not x.dtype.is_int:
         raise note_user_line(DtypeError(f"a seed is an integer, got {x.dtype}; use key(int(seed))"))
@@ -207,18 +239,20 @@ def _seeded(seed: ArrayLike) -> Array:
             narrow = build.and_(build.lt(x, 0), build.le(-(1 << 31), x))
             hi = build.where(narrow, zero, hi)
     lo = build.cast(build.and_(build.cast(x, dt.uint64), 0xFFFFFFFF), dt.uint32)
-    return Tracer(stack_words(hi, lo))
+    return Tracer(build.concatenate([stack_words(hi, lo)] * twice, 0))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the name users know
     """A key as bare words, uint32[2], of an integer seed (64 bits of it count).
+
+    impl   "rbg" or "unsafe_rbg" give uint32[4], the words twice
 
     Negative seeds of 32 bits give the keys of 32-bit seeds, whose first word is 0, unless `enable_x64` is set.
 
     >>> PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    _check_impl(impl)
+    twice = WIDTHS[impl_of(impl)] // 2
     if isinstance(seed, bool | np.bool_ | float):
         raise note_user_line(DtypeError(f"a seed is an integer, got {seed!r} of type {type(seed).__name__}"))
     if isinstance(seed, int):
@@ -226,44 +260,50 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:  # noqa: N802  the n
             raise OverflowError(f"the seed {seed} does not fit in 64 bits")
         bits = seed & (1 << 64) - 1
         narrow = -(1 << 31) <= seed < 0 and not config.enable_x64
-        return from_host(np.array([0 if narrow else bits >> 32, bits & 0xFFFFFFFF], np.uint32))
-    return _seeded(seed)
+        return from_host(np.array([0 if narrow else bits >> 32, bits & 0xFFFFFFFF] * twice, np.uint32))
+    return _seeded(seed, twice)
 
 
-def key(seed: ArrayLike, *, impl: Any = None) -> KeyArray:
+def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     """A key made of an integer seed.
+
+    impl, dtype   the kind of key, as a name or a `key_dtype`; one of the two
 
     >>> key(7)
     KeyArray([0, 7], dtype=key<fry>)
     """
-    return KeyArray(PRNGKey(seed, impl=impl))
+    if impl is not None and dtype is not None:
+        raise note_user_line(ValueError(f"key: give the kind by impl= or by dtype=, not both ({impl!r}, {dtype!r})"))
+    kind = impl_of(dtype if impl is None else impl)
+    return KeyArray(PRNGKey(seed, impl=kind), kind)
 
 
 def key_data(keys: Any) -> Any:
-    """The words of keys: KeyArray [*shape] -> uint32[*shape, 2]. Bare words pass through."""
+    """The words of keys: KeyArray [*shape] -> uint32[*shape, 2 (or 4)]. Bare words pass through."""
     return keys.words if isinstance(keys, KeyArray) else keys
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
-    """Keys made of words: uint32[*shape, 2] -> KeyArray [*shape]."""
-    _check_impl(impl)
+    """Keys made of words: uint32[*shape, 2] -> KeyArray [*shape]; with impl="rbg" or "unsafe_rbg" uint32[*shape, 4]."""
+    kind = impl_of(impl)
     words = key_bits_array
     if not isinstance(words, Array):
         words = from_host(np.asarray(words))
-    if words.dtype != np.uint32 or words.shape[-1:] != (2,):
-        raise note_user_line(DtypeError(f"wrap_key_data needs uint32[..., 2], got {words.dtype}{list(words.shape)}"))
-    return KeyArray(words)
+    if words.dtype != np.uint32 or words.shape[-1:] != (WIDTHS[kind],):
+        raise note_user_line(
+            DtypeError(f"wrap_key_data needs uint32[..., {WIDTHS[kind]}], got {words.dtype}{list(words.shape)}")
+        )
+    return KeyArray(words, kind)
 
 
 def key_dtype(impl: Any = None) -> KeyDType:
     """The dtype of arrays of keys."""
-    _check_impl(impl)
-    return KEY
+    return KeyDType(impl_of(impl))
 
 
 def key_impl(keys: Any) -> str:
     """The name of the generator that `keys` belong to."""
-    return IMPL
+    return keys.impl if isinstance(keys, KeyArray) else impl_of(None, np.shape(keys)[-1])
 
 
 def clone(key: Any) -> Any:
@@ -285,6 +325,6 @@ def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
 
 
 __all__ = [
-    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "is_typed", "key", "key_data", "key_dtype", "key_impl",
-    "like_key", "normal_shape", "single", "stack_words", "words_node", "wrap_key_data",
+    "KeyArray", "KeyDType", "PRNGKey", "clone", "element", "impl_of", "is_typed", "key", "key_data", "key_dtype",
+    "key_impl", "like_key", "normal_shape", "pairs", "single", "stack_words", "words_node", "wrap_key_data",
 ]  # fmt: skip

@@ -295,9 +295,11 @@ def ball(key: Any, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: DTypeLike
     (3, 2)
     """
     kind = float_of(dtype, "ball")
-    exponent, size = cast_node(p, kind), normal_shape(shape, "ball")
+    exponent = cast_node(p, kind)
+    full = normal_shape((*normal_shape(shape, "ball"), d), "ball")
+    size = full[:-1]
     k1, k2 = split_words(single(key, "ball"))
-    g = _generalized_normal_node(k1, exponent, (*size, d))
+    g = _generalized_normal_node(k1, exponent, full)
     e = exponential_node(k2, size, kind)
     length = add(build.reduce_(power(build.abs_(g), exponent), [len(size)]), e)
     radius = power(length, div(1, exponent))

@@ -7,7 +7,10 @@ from typing import Any
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.loops import scan
-from fgrad.random.continuous import DTypeLike, Shape, normal_node, sample_shape
+from fgrad.numpy.blocks import conj
+from fgrad.numpy.elementwise import magnitude
+from fgrad.numpy.spectra import eigh, svd
+from fgrad.random.continuous import DTypeLike, Shape, normal, normal_node, sample_shape
 from fgrad.random.keys import normal_shape, single
 from fgrad.random.threefry import float_of
 from fgrad.run.eager import public
@@ -15,7 +18,7 @@ from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop.build import add, div, mul, sub
-from fgrad.uop.dtype import accumulator
+from fgrad.uop.dtype import accumulator, to_dtype
 from fgrad.uop.node import UOp
 
 
@@ -63,14 +66,29 @@ def orthonormal_node(z: UOp) -> UOp:
     def step(done: UOp, j: UOp) -> tuple[UOp, UOp]:
         v = _column(z, j)
         for _ in range(2):
-            overlap = build.reduce_(mul(done, build.expand(v, [(lead + 1, k)])), [lead])
+            overlap = build.reduce_(mul(conj(done), build.expand(v, [(lead + 1, k)])), [lead])
             part = build.reduce_(mul(done, build.expand(overlap, [(lead, n)])), [lead + 1])
             v = sub(v, part)
-        length = build.sqrt(build.reduce_(mul(v, v), [lead]))
+        size = magnitude(v)
+        length = build.cast(build.sqrt(build.reduce_(mul(size, size), [lead])), v.dtype)
         v = div(v, build.expand(length, [(lead, n)]))
         return build.where(build.eq(places, j), build.expand(v, [(lead + 1, k)]), done), v
 
     return _by_columns(step, build.zeros_like(z), k)
+
+
+def _root_node(c: UOp, method: str) -> UOp:
+    """F [.., n, n] with F F^T = c, symmetric and not negative definite."""
+    if method == "cholesky":
+        return cholesky_node(c)
+    wide = build.cast(c, accumulator(c.dtype))
+    if method == "svd":
+        vectors, values, _ = svd(wide)
+    else:
+        values, vectors = eigh(wide)
+    # eigenvalues that rounding took below 0 count as 0
+    root = build.sqrt(build.maximum(values, 0))
+    return build.cast(mul(vectors, build.expand(root, [(vectors.ndim - 2, vectors.shape[-2])])), c.dtype)
 
 
 @public(static=("shape", "dtype", "method"))
@@ -84,11 +102,9 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors [*shape, n] of that `mean` [.., n] and covariance `cov` [.., n, n].
 
-    method   only "cholesky" is supported
+    method   how the covariance is factored: "cholesky" (NaN where it is singular), "eigh" or "svd"
     """
-    if method != "cholesky":
-        if method in ("svd", "eigh"):
-            raise NotImplementedError(f'multivariate_normal with method="{method}"; use "cholesky"')
+    if method not in ("cholesky", "svd", "eigh"):
         raise note_user_line(ArgumentError(f'method is "cholesky", "eigh" or "svd", got {method!r}'))
     kind = float_of(dtype, "multivariate_normal")
     m, c = cast_node(mean, kind), cast_node(cov, kind)
@@ -100,7 +116,7 @@ def multivariate_normal(
     leads = [build.const(0, kind, s) for s in (m.shape[:-1], c.shape[:-2])]
     size = sample_shape(shape, "multivariate_normal", *leads)
     x = normal_node(single(key, "multivariate_normal"), (*size, n), kind)
-    factor = build.broadcast_to(cholesky_node(c), (*size, n, n))
+    factor = build.broadcast_to(_root_node(c, method), (*size, n, n))
     product = mul(factor, build.expand(x, [(len(size), n)]))
     return Tracer(add(build.reduce_(product, [len(size) + 1]), m))
 
@@ -109,13 +125,17 @@ def multivariate_normal(
 def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: int | None = None) -> Array:
     """Uniformly random matrices [*shape, n, m] with orthonormal rows or columns, whichever are fewer.
 
-    m is n by default.
+    m       is n by default
+    dtype   floating, or complex for unitary matrices
     """
-    kind = float_of(dtype, "orthogonal")
+    given = None if dtype is None else to_dtype(dtype)
+    kind = given if given is not None and given.is_complex else float_of(dtype, "orthogonal")
     rows, columns = int(n), int(n if m is None else m)
     size = normal_shape(shape, "orthogonal")
     tall = (max(rows, columns), min(rows, columns))
-    z = normal_node(single(key, "orthogonal"), (*size, *tall), kind)
+    if not tall[1]:
+        return Tracer(build.const(0, kind, (*size, rows, columns)))
+    z = lift(normal(key, (*size, *tall), kind)).node
     q = build.cast(orthonormal_node(build.cast(z, accumulator(kind))), kind)
     if rows < columns:
         q = build.permute(q, [*range(len(size)), len(size) + 1, len(size)])

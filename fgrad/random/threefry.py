@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
-from fgrad.random.keys import like_key, normal_shape, single, stack_words
+from fgrad.random.keys import like_key, normal_shape, pairs, single, stack_words
 from fgrad.run.eager import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
@@ -58,8 +58,8 @@ def split_words(key: Words, num: int = 2) -> list[Words]:
 
 @public(static=("num",))
 def _split(key: Any, num: tuple[int, ...]) -> Array:
-    hi, lo = threefry(single(key, "split"), *counters(num))
-    return Tracer(stack_words(hi, lo))
+    halves = [stack_words(*threefry(pair, *counters(num))) for pair in pairs(key, "split")]
+    return Tracer(build.concatenate(halves, len(num)))
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
@@ -79,8 +79,8 @@ def _fold_in(key: Any, data: ArrayLike) -> Array:
         raise note_user_line(ShapeError(f"fold_in takes a scalar, got shape {x.shape}; use vmap for many"))
     if not x.dtype.is_int and x.dtype is not dt.bool_:
         raise note_user_line(DtypeError(f"fold_in takes an integer, got {x.dtype}"))
-    pair = threefry(single(key, "fold_in"), build.const(0, dt.uint32), build.cast(x, dt.uint32))
-    return Tracer(stack_words(*pair))
+    counter = build.const(0, dt.uint32), build.cast(x, dt.uint32)
+    return Tracer(build.concatenate([stack_words(*threefry(pair, *counter)) for pair in pairs(key, "fold_in")], 0))
 
 
 def fold_in(key: Any, data: ArrayLike) -> Any:

@@ -174,6 +174,29 @@ def test_attention_without_batch_and_with_nothing_to_see() -> None:
         nn.dot_product_attention(QUERY[:, :, :3], KEY, VALUE)
 
 
+def test_attention_gives_the_logsumexp_of_its_logits() -> None:
+    shown = np.broadcast_to(THERE <= HERE, (5, 6)).copy()
+    shown[2] = False
+    out, residual = nn.dot_product_attention(QUERY, KEY, VALUE, mask=shown, return_residual=True)
+    plain = nn.dot_product_attention(QUERY, KEY, VALUE, mask=shown)
+    assert np.array_equal(out, plain) and residual.shape == (2, 5, 4)
+    logits = np.einsum("btnh,bsnh->btns", QUERY, np.repeat(KEY, 2, 2)) / np.sqrt(3)
+    logits = np.where(shown[None, :, None], logits, -np.inf)
+    np.testing.assert_allclose(residual, scipy.special.logsumexp(logits, -1), rtol=1e-9)
+
+    def total(q):
+        return fnp.sum(fnp.where(np.arange(5)[:, None] == 2, 0, residual_of(q)))
+
+    def residual_of(q):
+        return nn.dot_product_attention(q, KEY, VALUE, mask=shown, return_residual=True)[1]
+
+    slope = fgrad.grad(total)(QUERY)
+    weights = scipy.special.softmax(np.where(np.isfinite(logits), logits, -1e300), -1)
+    want = np.einsum("btns,bsnh->btnh", weights, np.repeat(KEY, 2, 2)) / np.sqrt(3)
+    want[:, 2] = 0
+    np.testing.assert_allclose(slope, want, rtol=1e-9, atol=1e-12)
+
+
 # ---- pooling
 def test_pooling_over_windows() -> None:
     x = R.normal(size=(2, 6, 6, 3))
@@ -199,6 +222,16 @@ def test_initializers_have_the_variance_they_promise(family: str, kind: str) -> 
     assert abs(x.mean()) < 0.01 * x.std()
 
 
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_complex_initializers_have_the_variance_they_promise(kind: str) -> None:
+    x = np.asarray(getattr(nn.initializers, f"he_{kind}")()(random.key(3), (100, 300), np.complex64))
+    square = np.abs(x) ** 2 * 100 / 2
+    assert x.dtype == np.complex64 and abs(square.mean() - 1) < 0.02
+    assert abs(x.mean()) < 0.02 * x.std() and abs((x**2).mean()) < 0.02 * square.mean()
+    if kind == "uniform":
+        assert abs(np.median(square) - 1) < 0.03 and square.max() < 2.001  # |z|^2 is uniform
+
+
 def test_plain_initializers() -> None:
     key = random.key(0)
     assert np.asarray(nn.initializers.zeros(key, (2,))).tolist() == [0, 0]
@@ -206,6 +239,7 @@ def test_plain_initializers() -> None:
     assert np.asarray(nn.initializers.constant(2.5)(key, (2,))).tolist() == [2.5, 2.5]
     w = np.asarray(nn.initializers.orthogonal(2.0)(key, (6, 4)))
     np.testing.assert_allclose(w.T @ w, 4 * np.eye(4), atol=1e-5)
+    assert nn.initializers.orthogonal()(key, (0, 3)).shape == (0, 3)
     kernel = np.asarray(nn.initializers.delta_orthogonal()(key, (3, 3, 2, 5)))
     assert not kernel[0].any()
     np.testing.assert_allclose(kernel[1, 1] @ kernel[1, 1].T, np.eye(2), atol=1e-6)

@@ -175,6 +175,29 @@ def test_bare_words_are_keys_too() -> None:
     assert second.shape == (2,)
 
 
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_keys_of_four_words(impl: str) -> None:
+    bare, typed = random.PRNGKey(7, impl=impl), random.key(7, dtype=random.key_dtype(impl))
+    assert np.asarray(bare).tolist() == [0, 7, 0, 7]
+    assert random.key_impl(typed) == impl and typed.dtype != random.key(7).dtype
+    assert typed.dtype == random.key(0, impl=impl).dtype == random.split(typed).dtype
+    assert np.array_equal(random.uniform(bare, (4,)), random.uniform(typed, (4,)))
+    assert not np.array_equal(random.uniform(bare, (4,)), random.uniform(random.PRNGKey(7), (4,)))
+    keys = random.split(bare, 3)
+    assert keys.shape == (3, 4) and len({random.bits(k).item() for k in keys}) == 3
+    assert random.fold_in(typed, 1).shape == () and random.split(typed, (2, 3)).shape == (2, 3)
+    x = np.asarray(fgrad.jit(fgrad.vmap(lambda k: random.uniform(k, (2000,))))(random.split(typed, 5)))
+    assert abs(x.mean() - 0.5) < 0.01 and np.abs(np.corrcoef(x) - np.eye(5)).max() < 0.1
+    assert np.array_equal(random.wrap_key_data(bare, impl=impl).words, bare)
+    assert np.asarray(fgrad.vmap(lambda s: random.PRNGKey(s, impl=impl))(np.arange(2))).shape == (2, 4)
+    with pytest.raises(errors.DtypeError, match=r"needs uint32\[..., 2\]"):
+        random.wrap_key_data(bare)
+    with pytest.raises(ValueError, match="not both"):
+        random.key(0, impl=impl, dtype=impl)
+    with pytest.raises(NotImplementedError, match="use impl='threefry2x32'"):
+        random.key(0, impl="philox4x32")
+
+
 def test_keys_count_all_64_bits_of_a_seed() -> None:
     assert np.asarray(random.PRNGKey((1 << 40) + 5)).tolist() == [256, 5]
     assert np.asarray(random.PRNGKey(-1)).tolist() == [0, 0xFFFFFFFF]  # a seed of 32 bits
@@ -231,6 +254,14 @@ def test_parameters_must_fit_the_shape() -> None:
         random.uniform(random.key(0), (3,), minval=np.zeros((2, 3), np.float32))
     with pytest.raises(errors.DtypeError, match="randint gives integers"):
         random.randint(random.key(0), (3,), 0, 2, "float32")
+    with pytest.raises(errors.ShapeError, match=r"gamma got shape=\(2,\), but its parameters have shapes \(3,\)"):
+        random.gamma(random.key(0), np.ones(3), (2,))
+    with pytest.raises(errors.ShapeError, match=r"categorical got shape=\(5,\), which does not end in \(3,\)"):
+        random.categorical(random.key(0), np.zeros((3, 4)), shape=(5,))
+    with pytest.raises(errors.ShapeError, match="ball got the negative size"):
+        random.ball(random.key(0), -1)
+    with pytest.raises(errors.ArgumentError, match="there are none"):
+        random.permutation(random.key(0), -1)
     with pytest.raises(errors.ArgumentError, match="cannot draw 5 of 3"):
         random.choice(random.key(0), 3, (5,), replace=False)
 
@@ -239,6 +270,35 @@ def test_an_empty_range_gives_its_lower_end_and_a_full_one_all_integers() -> Non
     assert np.asarray(random.randint(random.key(0), (5,), 7, 3)).tolist() == [7] * 5
     full = np.asarray(random.randint(random.key(0), (4000,), 0, 256, "uint8"))
     assert len(np.unique(full)) == 256
+
+
+def test_parameters_that_make_no_distribution() -> None:
+    chances = np.array([0.0, 1.0, -0.5, 2.0, np.nan])
+    most = np.iinfo(np.int64).max
+    assert np.asarray(random.geometric(random.key(0), chances)).tolist() == [most, 1, -1, -1, -1]
+    for draw in (random.gamma, random.t):
+        assert np.isnan(np.asarray(draw(random.key(0), np.array([-1.0, np.nan])))).all()
+    assert np.asarray(random.poisson(random.key(0), np.array([-1.0, np.nan]))).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("method", ["cholesky", "eigh", "svd"])
+def test_normal_vectors_have_the_covariance_that_was_asked_for(method: str) -> None:
+    cov = np.array([[2.0, -1.0], [-1.0, 3.0]])
+    draw = fgrad.jit(lambda k: random.multivariate_normal(k, np.array([1.0, -1.0]), cov, (8000,), method=method))
+    x = np.asarray(draw(random.key(5)))
+    np.testing.assert_allclose(np.cov(x.T), cov, atol=0.15)
+    np.testing.assert_allclose(x.mean(0), [1, -1], atol=0.07)
+    flat = random.multivariate_normal(random.key(5), np.zeros(2), np.ones((2, 2)), (50,), method=method)
+    if method != "cholesky":  # a singular covariance has a root all the same
+        np.testing.assert_allclose(flat[:, 0], flat[:, 1], atol=1e-3)
+
+
+def test_the_far_tail_of_gumbel_numbers() -> None:
+    for mode in ("low", "high", "highest"):
+        x = np.asarray(random.gumbel(random.key(1), (20_000,), mode=mode))
+        assert abs(x.mean() - 0.5772) < 0.03 and abs(x.std() - np.pi / np.sqrt(6)) < 0.03
+    with pytest.raises(ValueError, match="got 'most'"):
+        random.gumbel(random.key(1), mode="most")
 
 
 def test_gamma_samples_move_with_their_parameter() -> None:
@@ -259,6 +319,10 @@ def test_orthogonal_matrices_are_orthogonal() -> None:
     q = np.asarray(random.orthogonal(random.key(1), 6, (2,), m=4))
     assert q.shape == (2, 6, 4)
     np.testing.assert_allclose(q.swapaxes(1, 2) @ q, np.stack([np.eye(4)] * 2), atol=1e-5)
+    u = np.asarray(random.orthogonal(random.key(1), 3, dtype=np.complex64, m=5))
+    np.testing.assert_allclose(u @ u.conj().T, np.eye(3), atol=1e-5)
+    assert np.abs(u.imag).max() > 0.1
+    assert random.orthogonal(random.key(1), 3, (2,), m=0).shape == (2, 3, 0)
 
 
 def test_counts_of_outcomes_add_up() -> None:
