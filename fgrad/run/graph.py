@@ -8,29 +8,47 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
+from fgrad.errors import OrderingError, note_user_line
 from fgrad.run.array import DeviceArray
 from fgrad.run.compile import run_program
 from fgrad.trace.functionalise import functionalise
-from fgrad.trace.stage import check_leaks, lift_buffers
+from fgrad.trace.stage import check_leaks, is_tracing, lift_buffers
+from fgrad.trace.tracer import Tracer
 from fgrad.uop.node import UOp, paused_gc, substitute, toposort
 from fgrad.uop.op import Op
-from fgrad.uop.order import check_order
+from fgrad.uop.order import check_order, describe
 
 __all__ = ["run_graph"]
 
 
-def run_graph(outs: Sequence[UOp]) -> list[DeviceArray]:
+def run_graph(outs: Sequence[UOp]) -> list[Any]:
     """The values of `outs`, whose leaves are constants and BUFFERs of concrete arrays (`x.as_node()`).
 
     Arrays whose BUFFER is the target of a STORE hold their final contents afterwards; results never
-    share memory with them. Raises OrderingError when no order can honour all reads and writes.
+    share memory with them. Inside a traced function the leaves may be traced values, and the values are such;
+    there a graph writes only storage of its own (a LOAD): write what it gives to a Ref to keep it.
+
+    Raises OrderingError when no order can honour all reads and writes.
     """
     outs = _one_node_each(list(outs))
     check_leaks(outs, "this graph")
-    check_order(outs)
+    try:
+        check_order(outs)
+    except OrderingError as error:
+        raise note_user_line(error) from None
     with paused_gc():
         values, final = functionalise(outs)
+        if is_tracing():
+            if final:
+                raise note_user_line(
+                    OrderingError(
+                        f"a graph inside a traced function writes {describe(next(iter(final)))}, which is a value "
+                        "there and has no memory; write to a LOAD of it, and what that holds to a Ref"
+                    )
+                )
+            return [Tracer(v) for v in values]
         targets = [base for base in final if base.op is Op.BUFFER]
         buffers, program = lift_buffers([], [*values, *[final[t] for t in targets]])
     results = run_program(program, [u.arg.owner for u in buffers])

@@ -76,9 +76,10 @@ class _Versions:
         if u.op is Op.AFTER:
             value = self._seen(u, values[u.src[0]])
             # what memory has ordered is now in the value; other deps order values and stay
-            deps = [
-                values[d] for d in u.src[1:] if not self.memory.clocks[d] and d.op is not Op.LOAD
-            ]
+            waits = [d for d in u.src[1:] if not self.memory.clocks[d] and d.op is not Op.LOAD]
+            deps: list[UOp] = []
+            for d in waits:  # a kernel that writes nothing is its results
+                deps += values[d].src if values[d].op is Op.TUPLE else (values[d],)
             return uop(Op.AFTER, (value, *deps)) if deps else value
         if u.op is Op.CALL and u.arg.kind == "kernel":
             return self._call(u)

@@ -1,4 +1,7 @@
-"""The user's source line of a node, remembered only while some check wants to name it."""
+"""The user's source line of a node, remembered only while some check wants to name it.
+
+Those of the STOREs and LOADs of graphs built by hand are remembered always: the error about their order names them.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors import user_frame
 from fgrad.uop.dtype import DType
 from fgrad.uop.lines import lines
 from fgrad.uop.op import Op
@@ -82,6 +83,10 @@ class Storage:
         self.external = external
 
 
+_RAW = (Op.STORE, Op.LOAD)
+"""Only graphs built by hand have these: their lines are noted always, for errors about the order."""
+
+
 class _Entry(weakref.ref["UOp"]):
     __slots__ = ("key",)
     key: Any
@@ -119,6 +124,8 @@ def uop(op: Op, src: Src = (), arg: Any = None) -> UOp:
     elif op is Op.BUFFER:
         born = 0
     node = UOp(op, src, arg, dtype, shape, born)
+    if op in _RAW:
+        lines.note(node, user_frame())
     entry = _Entry(node, _dead)
     entry.key = key
     while True:

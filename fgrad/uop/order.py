@@ -35,8 +35,9 @@ from typing import NamedTuple
 from fgrad.errors import OrderingError
 from fgrad.uop.accesses import accesses
 from fgrad.uop.cache import remember
+from fgrad.uop.lines import lines as noted
 from fgrad.uop.memory import Clock, Memory, Write, has
-from fgrad.uop.node import UOp, paused_gc
+from fgrad.uop.node import UOp, paused_gc, toposort
 from fgrad.uop.op import Op
 from fgrad.uop.program import Program
 from fgrad.uop.region import Region
@@ -56,7 +57,7 @@ class _Edge(NamedTuple):
 def check_order(outs: Sequence[UOp], lines: Mapping[UOp, str] | None = None) -> None:
     """Raise OrderingError unless every read of the graph can see what it must.
 
-    `lines` gives nodes' source lines ("model.py:41, in step") for the messages.
+    `lines` gives nodes' source lines ("model.py:41, in step") for the messages. Those of STOREs and LOADs are known.
     """
     with paused_gc():
         memory = Memory(outs)
@@ -65,7 +66,7 @@ def check_order(outs: Sequence[UOp], lines: Mapping[UOp, str] | None = None) -> 
         for u in memory.nodes:
             if u.op is Op.CALL and u.arg.kind == "kernel":
                 _check_body(u.arg.body)
-        check = _Check(memory, lines or {})
+        check = _Check(outs, memory, lines or {})
         for writes in memory.writes.values():
             check.unordered(writes)
         edges = check.destroyed_reads()
@@ -80,7 +81,8 @@ def _check_body(body: Program) -> None:
 
 
 class _Check:
-    def __init__(self, memory: Memory, lines: Mapping[UOp, str]) -> None:
+    def __init__(self, outs: Sequence[UOp], memory: Memory, lines: Mapping[UOp, str]) -> None:
+        self.outs = outs
         self.memory = memory
         self.lines = lines
 
@@ -181,9 +183,22 @@ class _Check:
 
     # ---- words
     def at(self, u: UOp) -> str:
-        line = self.lines.get(u)
         shown = u.src[1] if u.op is Op.STORE else u
+        line = self.line(u) or self.line_of_use(u)
         return f"the {u.op.name} of {aval_text(shown)}{f' ({line})' if line else ''}"
+
+    def line(self, u: UOp) -> str:
+        return self.lines.get(u) or noted.of(u)
+
+    def line_of_use(self, read: UOp) -> str:
+        """The line of the first write or snapshot that needs a read, whose own line is not known."""
+        needs = {read}
+        for u in toposort(self.outs):
+            if any(s in needs for s in u.src):
+                if line := self.line(u):
+                    return f"for {line}"
+                needs.add(u)
+        return ""
 
 
 class _Near:
