@@ -62,8 +62,8 @@ def save_safetensors(
             file.write(host.tobytes())
 
 
-def _header(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int]:
-    """-> (header, where the elements begin)."""
+def read_header(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int]:
+    """-> (header of a safetensors file, where its elements begin). Raises ArgumentError for any other file."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -83,7 +83,7 @@ def load_safetensors(path: str | os.PathLike[str], *, device: Any = None) -> dic
 
     Raises ArgumentError where the file breaks the format, DtypeError for elements that fgrad has not.
     """
-    header, start = _header(path)
+    header, start = read_header(path)
     header.pop("__metadata__", None)
     data = np.memmap(path, np.uint8, "r") if os.path.getsize(path) else np.zeros(0, np.uint8)
     out = {}
@@ -104,5 +104,5 @@ def load_safetensors(path: str | os.PathLike[str], *, device: Any = None) -> dic
 
 def safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The strings kept beside the arrays of a file."""
-    metadata: dict[str, str] = _header(path)[0].get("__metadata__", {})
+    metadata: dict[str, str] = read_header(path)[0].get("__metadata__", {})
     return metadata

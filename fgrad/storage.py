@@ -17,7 +17,7 @@ from fgrad.errors import ArgumentError, DtypeError, OutOfBoundsError, ShapeError
 from fgrad.hw.device import get_device
 from fgrad.hw.libc import ffi
 from fgrad.hw.transfer import copy
-from fgrad.interop import NAMES, _header
+from fgrad.interop import NAMES, read_header
 from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import lift
@@ -332,7 +332,7 @@ def _of_npy(path: str, given: DType | None) -> tuple[DType, tuple[int, ...], int
 
 
 def _of_safetensors(path: str, name: str | None) -> tuple[DType, tuple[int, ...], int]:
-    header, start = _header(path)
+    header, start = read_header(path)
     header.pop("__metadata__", None)
     if name not in header:
         known = ", ".join(sorted(header))

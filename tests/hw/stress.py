@@ -19,8 +19,9 @@ import tempfile
 import textwrap
 import threading
 import time
+import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -644,18 +645,35 @@ def a_process_ends_whatever_is_in_flight(n: int) -> None:
             assert took < 20.0, f"{kind}: the end took {took:.1f} s, as if somebody waited for a deadline"
 
 
-def main() -> None:
-    """Run what the command line names."""
+def chosen(words: Sequence[str]) -> tuple[list[int], int]:
+    """-> (numbers, how many times as much as in the tests) of a command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.hw.stress", description="Faults and stress, long.")
-    parser.add_argument("numbers", nargs="*", type=int, choices=sorted(STRESS), help="which (default: all)")
+    parser.add_argument("numbers", nargs="*", type=int, metavar="number", help="which (default: all)")
     parser.add_argument("-n", type=int, default=20, help="how many times as much as in the tests")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
+    unknown = [number for number in options.numbers if number not in STRESS]
+    if unknown:
+        parser.error(f"there is no number {unknown[0]}; there are {', '.join(map(str, sorted(STRESS)))}")
+    return options.numbers or sorted(STRESS), options.n
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what the command line names; returns 1 if any of it fails."""
+    numbers, times = chosen(words)
+    failed = []
     warnings.simplefilter("error")
-    for number in options.numbers or sorted(STRESS):
+    for number in numbers:
         start = time.monotonic()
-        STRESS[number](options.n)
-        print(f"{number:3d}  {STRESS[number].__name__.replace('_', ' ')}: {time.monotonic() - start:.1f} s", flush=True)
+        try:
+            STRESS[number](times)
+        except Exception:  # the others are to run as well
+            traceback.print_exc()
+            failed.append(number)
+        name = STRESS[number].__name__.replace("_", " ")
+        state = "FAILED: " if number in failed else ""
+        print(f"{number:3d}  {state}{name}: {time.monotonic() - start:.1f} s", flush=True)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

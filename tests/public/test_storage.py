@@ -1,6 +1,7 @@
 """Arrays in files: parts are read when used, results are written, and a cut file is an error."""
 
 import gc
+import json
 import os
 import random
 from pathlib import Path
@@ -241,3 +242,41 @@ def test_storing_devices_run_nothing_and_check_every_access(data: Any) -> None:
         npy.deliver(npy.address(x), on_cpu.addr, 4)
     with pytest.raises(DeviceError, match="no open file at address 0x5"):
         get_device("disk").fetch(5, on_cpu.addr, 4)
+
+
+@pytest.mark.parametrize("kind", ["npy", "raw", "safetensors"])
+def test_files_larger_than_memory_are_computed_with_and_written(kind: str, tmp_path: Path) -> None:
+    """64 GiB with holes, of which a few rows are there."""
+    rows, width = 1 << 24, 1 << 10
+    path = tmp_path / f"large.{kind}"
+    if kind == "npy":
+        x = create_array(path, (rows, width), "float32")
+    elif kind == "raw":
+        path.touch()
+        os.truncate(path, 4 * rows * width)
+        x = open_array(path, dtype="float32", shape=(rows, width), mode="r+")
+    else:
+        entry = {"dtype": "F32", "shape": [rows, width], "data_offsets": [0, 4 * rows * width]}
+        header = json.dumps({"x": entry}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        os.truncate(path, 8 + len(header) + 4 * rows * width)
+        x = open_array(path, "x", mode="r+")
+    assert x.nbytes == 1 << 36
+    places = [0, rows // 3, rows - 2]
+    for i in places:
+        x[i : i + 2] = np.full((2, width), i % 1000, np.float32)
+    step = fg.jit(lambda x, w: fnp.tanh(x / 1000) * w + fnp.sum(x, axis=1, keepdims=True))
+    w = np.linspace(0, 1, width, dtype=np.float32)
+    out = create_array(tmp_path / "out.npy", (rows, width), "float32")
+    if kind == "raw":
+        again = open_array(path, dtype="float32", shape=(rows, width))
+    else:
+        again = open_array(path, "x" if kind == "safetensors" else None)
+    for i in places:
+        out[i : i + 2] = step(again[i : i + 2], w)
+    out.flush()
+    for i in places:
+        want = np.tanh(np.float32(i % 1000) / 1000) * w + np.float32(i % 1000) * width
+        np.testing.assert_allclose(np.asarray(out[i + 1]), want, rtol=1e-5)
+    assert not np.asarray(out[rows // 2]).any(), "nothing was written there"
+    assert os.stat(tmp_path / "out.npy").st_blocks * 512 < 1 << 20
