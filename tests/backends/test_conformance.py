@@ -1,6 +1,6 @@
 """What every device owes, in one file: commands, time, memory, copies, programs.
 
-The letters are those of the table in docs/hcq2.rst. A new device is entered in `RUNNING` (and in
+Tests are named by the behaviours in docs/hcq2.rst. A new device is entered in `RUNNING` (and in
 `QUEUED`, if commands can be planned for it) and is done when this file passes.
 """
 
@@ -212,7 +212,7 @@ def test_a9_submissions_keep_their_order_and_may_be_repeated(bench: Bench) -> No
 
 
 @queued
-def test_a10_submitting_does_not_wait(bench: Bench) -> None:
+def test_a9_submitting_does_not_wait(bench: Bench) -> None:
     gate = Poll(bench.block.span(0, 8), 1)
     start = time.monotonic()
     fences = [bench.launch(gate)()[0] for _ in range(10)]
@@ -256,7 +256,7 @@ def test_a13_what_a_queue_has_not_is_refused(bench: Bench) -> None:
 
 
 @queued
-def test_a14_the_host_takes_its_turn_between_commands(bench: Bench) -> None:
+def test_g16_the_host_takes_its_turn_between_commands(bench: Bench) -> None:
     def double() -> None:
         words(bench.address)[0] *= 2
 
@@ -271,7 +271,7 @@ def test_a14_the_host_takes_its_turn_between_commands(bench: Bench) -> None:
 
 
 @queued
-def test_a16_structures_are_arguments_by_their_address(bench: Bench) -> None:
+def test_g15_structures_are_arguments_by_their_address(bench: Bench) -> None:
     device, name = bench.device, bench.device.name
     inner = Struct(((2, 7), (8, Sym(Role.SCALAR, 0))))
     outer = Struct(((4, 5), inner, (8, inner), (8, bench.block.span(64, 8))))
@@ -298,7 +298,7 @@ def test_a16_structures_are_arguments_by_their_address(bench: Bench) -> None:
 
 
 @queued
-def test_a17_queues_of_a_gated_launch_begin_when_all_is_submitted(
+def test_f3_queues_of_a_gated_launch_begin_when_all_is_submitted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, machines = bench.device, bench.device.machines
@@ -352,7 +352,7 @@ define void @sums(ptr %t) nounwind {
 
 @queued
 @pytest.mark.parametrize("seed", range(6))
-def test_a15_random_programs_over_two_devices_equal_their_model(device: Any, seed: int) -> None:
+def test_g4_random_programs_over_two_devices_equal_their_model(device: Any, seed: int) -> None:
     r = random.Random(seed)
     other = get_device({"cpu": "cpu:2", "sim": "sim:2"}[device.name.partition(":")[0]])
     benches = [Bench(device, 64), Bench(device, 64), Bench(other, 64)]
@@ -381,7 +381,7 @@ def test_a15_random_programs_over_two_devices_equal_their_model(device: Any, see
 
 # ---- B. time
 @queued
-def test_b1_ticks_grow_and_a_fence_is_done_once_and_for_ever(bench: Bench) -> None:
+def test_b3_ticks_grow_and_a_fence_is_done_once_and_for_ever(bench: Bench) -> None:
     timeline = bench.device.timeline
     launch = bench.launch(bench.write(0, 1))
     ticks = [launch()[0].tick for _ in range(5)]
@@ -393,13 +393,13 @@ def test_b1_ticks_grow_and_a_fence_is_done_once_and_for_ever(bench: Bench) -> No
 
 
 @queued
-def test_b2_a_tick_that_was_never_given_out_is_refused(bench: Bench) -> None:
+def test_b5_a_tick_that_was_never_given_out_is_refused(bench: Bench) -> None:
     with pytest.raises(ValueError, match="never gave out tick"):
         Fence(bench.device.timeline, bench.device.timeline.issued() + 1).wait()
 
 
 @on(MEMORY)
-def test_b3_waiting_for_nothing_returns(device: Any) -> None:
+def test_b7_waiting_for_nothing_returns(device: Any) -> None:
     for _ in range(3):
         device.sync()
     reset(device.name)
@@ -421,7 +421,7 @@ def test_c1_blocks_are_aligned_and_do_not_overlap(device: Any) -> None:
 
 
 @on(MEMORY)
-def test_c2_bytes_in_use_return_to_what_they_were(device: Any) -> None:
+def test_c8_bytes_in_use_return_to_what_they_were(device: Any) -> None:
     device.sync()
     before = device.pool.statistics()
     blocks = [device.pool.take(100_000) for _ in range(4)]
@@ -434,7 +434,7 @@ def test_c2_bytes_in_use_return_to_what_they_were(device: Any) -> None:
 
 
 @on(MEMORY)
-def test_c3_a_device_without_memory_says_how_much_it_wanted(device: Any) -> None:
+def test_c7_a_device_without_memory_says_how_much_it_wanted(device: Any) -> None:
     with pytest.raises(OutOfMemoryError, match=f"{device.name}: the system has no [0-9]+ bytes; [0-9]+ are in use"):
         device.pool.take(1 << 60)
     address = device.pool.take(64)
@@ -442,13 +442,13 @@ def test_c3_a_device_without_memory_says_how_much_it_wanted(device: Any) -> None
 
 
 @on(MEMORY)
-def test_c4_each_device_has_a_pool_of_its_own(device: Any) -> None:
+def test_c8_each_device_has_a_pool_of_its_own(device: Any) -> None:
     assert device.pool.name == device.name
     assert all(other.pool is not device.pool for other in open_devices() if other is not device)
 
 
 @on(MEMORY)
-def test_c5_trimming_leaves_what_is_in_use(device: Any) -> None:
+def test_c7_trimming_leaves_what_is_in_use(device: Any) -> None:
     kept, gone = device.pool.take(1 << 20), device.pool.take(1 << 20)
     words(kept)[0] = 11
     device.pool.give(gone, 1 << 20)
@@ -459,7 +459,7 @@ def test_c5_trimming_leaves_what_is_in_use(device: Any) -> None:
 
 
 @queued
-def test_c6_memory_freed_behind_queued_work_is_not_touched_before(bench: Bench) -> None:
+def test_c9_memory_freed_behind_queued_work_is_not_touched_before(bench: Bench) -> None:
     device = bench.device
     source = device.pool.take(1 << 20)
     words(source)[0] = 33
@@ -477,14 +477,14 @@ def test_c6_memory_freed_behind_queued_work_is_not_touched_before(bench: Bench) 
     device.pool.give(again, 1 << 20)
 
 
-def test_c7_pools_of_names_are_known() -> None:
+def test_c8_a_new_pool_holds_nothing() -> None:
     assert Pool("x").statistics().mapped == 0
 
 
 # ---- D. copies
 @pytest.mark.parametrize("source", [*RUNNING, "npy"])
 @pytest.mark.parametrize("target", [*RUNNING, "npy"])
-def test_d1_copies_between_any_two_devices_are_exact(target: str, source: str) -> None:
+def test_d6_copies_between_any_two_devices_are_exact(target: str, source: str) -> None:
     r = random.Random(f"{target} {source}")
     devices = get_device(target), get_device(source)
     for nbytes in (0, 1, 4097, (1 << 20) + 7):
@@ -549,7 +549,7 @@ def program_of(f: Callable[..., Any], *avals: Any) -> Program:
 @pytest.mark.parametrize("name", RUNNING)
 @settings(max_examples=12)
 @given(programs(max_nodes=12, dtypes=EVERY), st.booleans())
-def test_e1_random_programs_have_the_reference_s_values(name: str, case: Case, donates: bool) -> None:
+def test_i2_random_programs_have_the_reference_s_values(name: str, case: Case, donates: bool) -> None:
     program, arrays = case
     donated = frozenset(range(len(program.params))) if donates else frozenset()
     got = run(get_device(name), program, arrays, donated=donated)
@@ -559,7 +559,7 @@ def test_e1_random_programs_have_the_reference_s_values(name: str, case: Case, d
 
 
 @on(RUNNING)
-def test_e2_scalars_may_stand_in_the_table(device: Any) -> None:
+def test_e3_scalars_may_stand_in_the_table(device: Any) -> None:
     scale = (dt.float32, ())
     program = program_of(lambda x, s: [b.mul(x, b.expand(s, [(0, 4)]))], (dt.float32, (4,)), scale)
     got = run(device, program, [np.arange(4), np.float32(2.5)], inline=frozenset({1}))
@@ -567,7 +567,7 @@ def test_e2_scalars_may_stand_in_the_table(device: Any) -> None:
 
 
 @on(RUNNING)
-def test_e3_arrays_without_elements_are_arrays(device: Any) -> None:
+def test_e4_arrays_without_elements_are_arrays(device: Any) -> None:
     program = program_of(lambda x: [b.add(x, x)], (dt.float32, (0, 3)))
     assert run(device, program, [np.zeros((0, 3))])[0].shape == (0, 3)
 
@@ -588,13 +588,13 @@ def calling(function: Callable[..., Any]) -> Program:
 
 
 @on(RUNNING)
-def test_e5_python_is_called_in_its_place(device: Any) -> None:
+def test_g16_python_is_called_in_its_place(device: Any) -> None:
     got = run(device, calling(lambda x: [np.asarray(x) * 10]), [np.arange(3)])
     np.testing.assert_array_equal(got[0], np.arange(3) * 11)
 
 
 @on([name for name in RUNNING if name != "reference"])
-def test_e6_what_a_callback_raises_is_raised_once_and_the_device_stays_well(device: Any) -> None:
+def test_g16_what_a_callback_raises_is_raised_once_and_the_device_stays_well(device: Any) -> None:
     def raises(x: Any) -> Any:
         raise KeyError("no such key")
 
@@ -606,7 +606,7 @@ def test_e6_what_a_callback_raises_is_raised_once_and_the_device_stays_well(devi
 
 
 @on(MEMORY)
-def test_e7_a_wrong_number_of_words_is_refused(device: Any) -> None:
+def test_e6_a_wrong_number_of_words_is_refused(device: Any) -> None:
     program = program_of(lambda x: [b.add(x, x)], (dt.float32, (4,)))
     executable = device.compile(program, frozenset(), frozenset(), "sum")
     with pytest.raises(DeviceError, match="sum takes .*, got 1"):
@@ -614,7 +614,7 @@ def test_e7_a_wrong_number_of_words_is_refused(device: Any) -> None:
 
 
 @on([name for name in MEMORY if name != "reference"])
-def test_e8_stages_are_text_and_unknown_ones_are_refused(device: Any) -> None:
+def test_e1_stages_are_text_and_unknown_ones_are_refused(device: Any) -> None:
     program = program_of(lambda x: [b.mul(x, x)], (dt.float32, (4,)))
     executable = device.compile(program, frozenset(), frozenset(), "square")
     for stage in ("kernels", "llvm", "commands"):
@@ -624,7 +624,7 @@ def test_e8_stages_are_text_and_unknown_ones_are_refused(device: Any) -> None:
 
 
 @on(["null"])
-def test_e9_the_null_device_counts_and_refuses_to_be_read(device: Any) -> None:
+def test_i1_the_null_device_counts_and_refuses_to_be_read(device: Any) -> None:
     program = program_of(lambda x: [b.mul(x, x)], (dt.float32, (4,)))
     before = device.counts.programs, device.now_ns
     device.compile(program, frozenset(), frozenset(), "square").call([0, 0])
@@ -634,7 +634,7 @@ def test_e9_the_null_device_counts_and_refuses_to_be_read(device: Any) -> None:
 
 
 # ---- the registry
-def test_devices_are_opened_once_by_any_spelling() -> None:
+def test_i15_devices_are_opened_once_by_any_spelling() -> None:
     assert get_device("CPU") is get_device("cpu") is get_device("cpu:0")
     assert isinstance(get_device("cpu:1"), CpuDevice)
     assert get_device("cpu:1") is not get_device("cpu")
@@ -646,7 +646,7 @@ def test_devices_are_opened_once_by_any_spelling() -> None:
 
 
 @pytest.mark.parametrize("name", ["disk", "npy"])
-def test_devices_that_only_store_say_so(name: str) -> None:
+def test_i4_devices_that_only_store_say_so(name: str) -> None:
     device = get_device(name)
     with pytest.raises(DeviceError, match=f"arrays are not made on {name}"):
         device.pool.free_list(8)

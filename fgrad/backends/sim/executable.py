@@ -138,7 +138,7 @@ class SimExecutable:
         kernel = getattr(step, "kernel", None)
         name = f"{number}:{kernel.name if kernel else type(step).__name__.removesuffix('Step').lower()}"
         code = self.device.machine.add_code(
-            f"{self.name} {name}", partial(_run, self.twin, step, used, frozenset(reads), frozenset(writes), self)
+            f"{self.name} {name}", partial(_run, step, used, frozenset(reads), frozenset(writes), weakref.ref(self))
         )
         self._codes.numbers.append(code)
         self._programs[name] = Loaded(code, (self._codes, self))
@@ -268,16 +268,21 @@ def _bits(word: int) -> Bytes:
 
 
 def _run(
-    twin: _Twin,
     step: Step,
     used: Sequence[int],
     reads: frozenset[int],
     writes: frozenset[int],
-    owner: SimExecutable,
+    executable: weakref.ref[SimExecutable],
     context: Context,
     arguments: Sequence[int],
 ) -> None:
-    """EXEC: check what the step touches, and let its twin compute."""
+    """EXEC: check what the step touches, and let its twin compute.
+
+    The machine knows the code as long as the executable lives, which what is in flight holds.
+    """
+    owner = executable()
+    assert owner is not None, "its code was removed"
+    twin = owner.twin
     places: list[Any] = [None] * len(twin.block.memories)
     for memory, word in zip(used, arguments, strict=True):
         size = owner.size_of(memory)

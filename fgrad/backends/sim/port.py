@@ -31,7 +31,7 @@ from fgrad.hw.flight import Flight, InFlight
 from fgrad.hw.libc import words
 from fgrad.hw.link import encode_words
 from fgrad.hw.mock.machine import Machine
-from fgrad.hw.mock.packet import Opcode, Word, packet
+from fgrad.hw.mock.packet import MAX_COPY, Opcode, Word, packet
 from fgrad.hw.mock.processor import Processor
 from fgrad.hw.plan import Lane
 from fgrad.hw.pool import Pool
@@ -180,7 +180,7 @@ class SimPort:
                 keep = loaded.keep
                 body = packet(Opcode.EXEC, loaded.code, *map(_word, command.arguments))
             case Copy():
-                body = packet(Opcode.COPY, _word(command.target), _word(command.source), command.target.length)
+                body = [word for piece in _pieces(command) for word in packet(Opcode.COPY, *piece)]
             case Wait():
                 body = packet(Opcode.WAIT, Sym(Role.QUEUE, command.lane), command.tick)
             case Timestamp():
@@ -214,6 +214,16 @@ class SimPort:
     def make_room(self, count: int) -> None:
         while not self.has_room(count):
             wait(self.timeline, self.timeline.completed() + 1)
+
+
+def _pieces(command: Copy) -> list[tuple[Word, Word, int]]:
+    """Target, source and bytes of packets that each copy as much as one can."""
+    found = []
+    for at in range(0, command.target.length, MAX_COPY):
+        nbytes = min(MAX_COPY, command.target.length - at)
+        (to, of) = [s.block.span(s.offset + at, nbytes).address for s in (command.target, command.source)]
+        found.append((to, of, nbytes))
+    return found
 
 
 def _word(operand: Operand) -> Word:

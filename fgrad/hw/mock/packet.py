@@ -4,7 +4,7 @@
 
     NOP       any words, skipped
     EXEC      code, arguments..     runs the program with that number
-    COPY      target, source, bytes
+    COPY      target, source, bytes   at most `MAX_COPY` of them
     WAIT      address, value        until the word there is at least value
     SIGNAL    address, value        once all packets before are finished
     STAMP     address               the clock, nanoseconds
@@ -25,6 +25,7 @@ from fgrad.errors import DeviceError
 from fgrad.hw.command import Struct, Sym
 
 WORD = 8
+MAX_COPY = 1 << 20
 Word = int | Sym | Struct
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fgrad.errors import DeviceError, FgradError
 from fgrad.hw.libc import memmove, raw_block, words
 from fgrad.hw.mock.address import Range
-from fgrad.hw.mock.packet import WORD, Opcode, Word, packet, parse_header
+from fgrad.hw.mock.packet import MAX_COPY, WORD, Opcode, Word, packet, parse_header
 from fgrad.hw.mock.races import Clock, join
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ class Processor:
                 machine.run_code(self, body[0], body[1:], place)
             case Opcode.COPY:
                 target, source, nbytes = body
+                if nbytes > MAX_COPY:
+                    raise DeviceError(f"{place}: COPY of {nbytes} bytes; one packet copies at most {MAX_COPY}")
                 machine.touch(self.name, source, nbytes, False, what)
                 machine.touch(self.name, target, nbytes, True, what)
                 memmove(target, source, nbytes)

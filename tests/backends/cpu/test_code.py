@@ -97,7 +97,7 @@ def test_the_machine_is_described_as_llvm_does(folder, monkeypatch):
     assert code_module.host_machine() == llvm.host()
 
 
-def test_level_0_is_not_kept_on_disk(folder):
+def test_level_0_is_not_kept_on_disk_while_level_2_may_come(folder):
     load_code(text_of(130), level=0)
     assert not [path for path in folder.rglob("*") if path.is_file()]
 
