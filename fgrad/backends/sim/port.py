@@ -218,7 +218,7 @@ class SimPort:
 
 def _pieces(command: Copy) -> list[tuple[Word, Word, int]]:
     """Target, source and bytes of packets that each copy as much as one can."""
-    found = []
+    found: list[tuple[Word, Word, int]] = []
     for at in range(0, command.target.length, MAX_COPY):
         nbytes = min(MAX_COPY, command.target.length - at)
         (to, of) = [s.block.span(s.offset + at, nbytes).address for s in (command.target, command.source)]

@@ -13,6 +13,7 @@ from fgrad.backends.cpu.abi import Runtime
 from fgrad.backends.cpu.native import load_native, native, provide
 from fgrad.backends.cpu.pool_ir import MAX_PLACED, Pool
 from fgrad.backends.cpu.workers import WorkerPool
+from fgrad.config import config
 from fgrad.hw.libc import raw_block, words
 
 
@@ -149,7 +150,7 @@ def test_a_worker_in_a_long_task_makes_stop_give_up(runtime, make_table, tasks):
 def test_the_pool_of_the_process_has_one_lane_per_thread():
     table = workers.start()
     assert table == native().table == workers.start()
-    assert workers.lanes() == workers.usable_cores()
+    assert workers.lanes() == (config.threads or workers.usable_cores())
 
 
 def test_the_number_of_threads_is_a_setting(in_child):
