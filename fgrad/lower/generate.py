@@ -203,7 +203,20 @@ class Writer:
             if isinstance(position, int):
                 self.ev.memo.pop()
 
-        self._through(self._carried(s.body), lo, hi, 1, body)
+        keys = self._carried(s.body)
+        before = {key: self.accs[key] for key in keys}
+        if s.alone:
+            self.accs |= {key: self._start(key[0]) for key in keys}
+        self._through(keys, lo, hi, 1, body)
+        if s.alone:
+            for key, old in before.items():
+                alu = self.ev.wide if key[0] in self._wide_accs else self.ev.scalar
+                self.accs[key] = alu.combine(key[0].op, accumulator(key[0].node.dtype), old, self.accs[key])
+
+    def _start(self, acc: Acc) -> str:
+        dtype = accumulator(acc.node.dtype)
+        alu = self.ev.wide if acc in self._wide_accs else self.ev.scalar
+        return alu.const(identity(acc.op, dtype), dtype)
 
     def unroll(self, s: Loop) -> int:
         """Copies of a vector loop's body: as wished, or fewer where that leaves no remainder."""
@@ -289,12 +302,10 @@ class Writer:
         copies = list(range(max(self.unroll(x) for x in loops))) if across else list(self.copies)
         wide = across or ev.open is not None
         for acc in s.accs:
-            dtype = accumulator(acc.node.dtype)
-            start = (ev.wide if wide else ev.scalar).const(identity(acc.op, dtype), dtype)
             if wide:
                 self._wide_accs.add(acc)
             for u in copies:
-                self.accs[acc, u] = start
+                self.accs[acc, u] = self._start(acc)
         self.run(s.body)
         for acc in s.accs:
             values = [self.accs.pop((acc, u)) for u in copies]

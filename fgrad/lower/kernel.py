@@ -80,13 +80,17 @@ class Acc:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """Run `body` with range atom `range` at 0 .. size-1."""
+    """Run `body` with range atom `range` at 0 .. size-1.
+
+    `alone`: what it folds is added up by itself before it joins what was folded earlier.
+    """
 
     range: int
     size: int
     kind: LoopKind
     body: tuple[Stmt, ...]
     unroll: int = 1
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fgrad.lower.ahead import ahead
+from fgrad.lower.cascade import is_long, segments
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
 from fgrad.lower.index import ZERO, Expr, Index, Ranges, add, scale
@@ -411,6 +412,8 @@ class _Rows:
     def _row_body(self, inner: list[int]) -> list[Stmt]:
         if self.vector < 0:
             return [self._store(u) for u in self.stores]
+        if self._in_segments():
+            return [self._segments(inner), *[self._store(u) for u in self.stores]]
         if self.is_reduced[self.vector]:
             phases = self._phases_of(lambda body: self._nest(inner, self._vector(body)))
             return [*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]]
@@ -418,6 +421,37 @@ class _Rows:
             return self._vector([self._store(u) for u in self.stores])
         phases = self._phases_of(lambda body: self._nest(inner, body))
         return self._vector([*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]])
+
+    def _in_segments(self) -> bool:
+        """Whether this is only reductions of a long axis, which all that is read has in steps of one or not at all."""
+        if not self.is_reduced[self.vector] or not is_long(self.dims[self.vector], self.width, self.copies):
+            return False
+        if any(self.phase_of[r.src[0]] for r in self.reduces) or any(self.is_full(u) for u in self.stores):
+            return False
+        lane = self.axes[self.vector][1][0][0]
+        for u in [r.src[0] for r in self.reduces]:
+            found, other = leaves(self.ranges, u, self.index(u), self._stop)
+            if any(lane in self.ranges.bases_of(e) for e in other):
+                return False
+            for _, e, _ in found:
+                bent = any(lane in self.ranges.bases(t) for t, _ in e[1] if t != lane)
+                if bent or _coefficient(e, lane) not in (0, 1):
+                    return False
+        return True
+
+    def _segments(self, inner: list[int]) -> Reduction:
+        accs = tuple([Acc(r, r.arg[0]) for r in self.reduces])
+        body: list[Stmt] = []
+        before = self.axes
+        for s in segments(self.ranges, self.dims[self.vector], self.width, self.copies):
+            self._set_axes(self.groups, [s.position if i == self.vector else e for i, e in enumerate(before)])
+            part: Sequence[Stmt] = [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+            for k, (e, n) in reversed(list(enumerate(s.loops))):
+                if n > 1:
+                    part = [Loop(e[1][0][0], n, LoopKind.SEQ, tuple(part), alone=k > 0)]
+            body.append(Loop(s.lanes[1][0][0], s.width, LoopKind.VEC, tuple(part), s.copies))
+        self._set_axes(self.groups, before)
+        return Reduction(accs, tuple(self._nest(inner, body)))
 
     def _vector(self, body: Sequence[Stmt]) -> list[Stmt]:
         return self._loop(self.vector, LoopKind.VEC, body, self.copies)
