@@ -1,6 +1,7 @@
 """fgrad: array programs that can be differentiated, vectorised and compiled."""
 
 import gc as _gc
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -28,6 +29,7 @@ from fgrad.run.program import eval_shape as eval_shape
 from fgrad.run.program import make_program as make_program
 from fgrad.run.program import named_call as named_call
 from fgrad.run.program import typeof as typeof
+from fgrad.trace import frames as _frames
 from fgrad.trace.arraylike import Array as Array
 from fgrad.trace.callback import io_callback as io_callback
 from fgrad.trace.callback import pure_callback as pure_callback
@@ -118,6 +120,7 @@ _MODULES = frozenset(
 )
 
 
+@_frames.trimmed
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         return _import_module(f"fgrad.{name}")
@@ -125,7 +128,7 @@ def __getattr__(name: str) -> _Any:
         return _import_module("fgrad.kernels").kernel_call
     if name == "Size":
         return _import_module("fgrad.run.sizes").Size
-    raise AttributeError(f"module 'fgrad' has no attribute {name!r}")
+    raise AttributeError(f"module 'fgrad' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
@@ -201,3 +204,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+_frames.trim_public(globals(), __all__)

@@ -17,7 +17,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -284,18 +284,21 @@ class Config:
 
     def __getattr__(self, name: str) -> Value:
         """Answer ``config.jax_enable_x64`` like ``config.enable_x64``."""
-        if name.startswith("jax_"):
+        plain = name.removeprefix("jax_")
+        if plain != name and plain in _BY_NAME:
             return self.read(name)
-        raise AttributeError(f"config has no setting {name!r}{_near(name, _BY_NAME)}")
+        raise AttributeError(f"config has no setting {name!r}{_near(plain, _BY_NAME)}")
 
-    @contextmanager
-    def override(self, **settings: object) -> Iterator[None]:
+    def override(self, **settings: object) -> AbstractContextManager[None]:
         """Change settings for the length of a ``with`` block.
 
         All names and values are checked before the first change; on leaving, also by an exception,
         the overridden settings are what they were.
         """
-        new = {name: _parse(_find(name), value, name) for name, value in settings.items()}
+        return self._overridden({name: _parse(_find(name), value, name) for name, value in settings.items()})
+
+    @contextmanager
+    def _overridden(self, new: Mapping[str, Value]) -> Iterator[None]:
         old = {name: getattr(self, name) for name in new}
         try:
             self._assign(new)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from string import Formatter
 from typing import Any
 
 import numpy as np
 
+from fgrad.errors import ArgumentError
 from fgrad.hw.pool import host_pool
 from fgrad.trace import tree
 from fgrad.trace.callback import io_callback
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import is_arraylike
 from fgrad.uop.node import table_size
 
@@ -40,6 +44,19 @@ class _Print:
         sys.stdout.flush()
 
 
+def _check_format(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise ArgumentError when `fmt` asks for a value that is not given."""
+    automatic = 0
+    for _, field, _, _ in Formatter().parse(fmt):
+        if field is None:
+            continue
+        name = re.split(r"[.\[]", field, maxsplit=1)[0]
+        if not name:
+            name, automatic = str(automatic), automatic + 1
+        if name not in kwargs and not (name.isdecimal() and int(name) < len(args)):
+            raise ArgumentError(f"{what}: {fmt!r} asks for {{{name}}}, which is not given")
+
+
 def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print `fmt.format(*args, **kwargs)` whenever the program gets here, also under jit, vmap, grad and in loops.
 
@@ -48,6 +65,7 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     >>> debug.print("x = {}", fnp.ones(2))
     x = [1. 1.]
     """
+    _check_format("debug.print", fmt, args, kwargs)
     leaves, spec = tree.flatten((args, kwargs))
     fixed = tuple([(i, x) for i, x in enumerate(leaves) if not is_arraylike(x)])
     io_callback(_Print(fmt, spec, fixed), None, *[x for x in leaves if is_arraylike(x)])
@@ -99,6 +117,7 @@ def check(condition: Any, fmt: str, *args: Any, **kwargs: Any) -> None:
 
     Eagerly an AssertionError; from a compiled program a CallbackFailedError that names it as its cause.
     """
+    _check_format("debug.check", fmt, args, kwargs)
     io_callback(_Check(fmt), None, condition, *args, **kwargs)
 
 
@@ -106,3 +125,5 @@ def memory() -> dict[str, int]:
     """Bytes of the host pool (`in_use`, `cached`, `mapped`, `peak`) and the number of live program nodes (`nodes`)."""
     now = host_pool.statistics()
     return {"in_use": now.in_use, "cached": now.cached, "mapped": now.mapped, "peak": now.peak, "nodes": table_size()}
+
+trim_public(globals(), __all__)

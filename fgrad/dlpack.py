@@ -10,6 +10,7 @@ from typing import Any
 
 from fgrad.run.dlpack import from_dlpack as from_dlpack
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 
 
 def to_dlpack(x: Array, *, copy: bool | None = None, max_version: tuple[int, int] | None = None) -> Any:
@@ -18,3 +19,5 @@ def to_dlpack(x: Array, *, copy: bool | None = None, max_version: tuple[int, int
 
 
 __all__ = ["from_dlpack", "to_dlpack"]
+
+trim_public(globals(), __all__)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgrad.errors import DtypeError
 from fgrad.numpy.dtypes import bfloat16, finfo, iinfo, issubdtype, result_type
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tree import float0
 from fgrad.uop.dtype import to_dtype
 
@@ -71,3 +72,5 @@ def scalar_type_of(x: Any) -> type:
     if dtype.is_float:
         return float
     return int if dtype.is_int else bool
+
+trim_public(globals(), __all__)

@@ -3,7 +3,7 @@
 ::
 
     FgradError
-    ├── ArgumentError          (TypeError)       a call's arguments do not fit its signature
+    ├── ArgumentError          (TypeError, ValueError) a call's arguments do not fit its signature
     │   ├── StaticArgumentError (ValueError)     a static or donated argument that does not exist
     │   └── MissingRuleError   (AttributeError)  a function with a rule of its own that was not given
     ├── ConfigError            (ValueError)      a configuration variable or its value is unknown
@@ -77,6 +77,7 @@ __all__ = [
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
     "VmapAxisError",
+    "describe",
     "note_user_line",
     "user_frame",
 ]
@@ -89,9 +90,13 @@ class FgradError(Exception):
     leaves fgrad is a bug in fgrad.
     """
 
+    by_program = False  # whether a running program found it: then it is raised as it is
 
-class ArgumentError(FgradError, TypeError):
+
+class ArgumentError(FgradError, TypeError, ValueError):
     """A call's arguments do not fit the signature of what was called.
+
+    NumPy and JAX raise TypeError for some of these and ValueError for others: this is both.
 
     Cause: a missing, surplus or misspelt argument, or one of the wrong kind: a tree whose structure
     differs from the other trees, a static argument that cannot be hashed, an `argnums` past the
@@ -192,8 +197,6 @@ class OutOfBoundsError(FgradError, IndexError):
 
     Way out: correct the index, or choose what should happen with ``x.at[i].get(mode="clip")``.
     """
-
-    by_program = False  # whether a running program found it, under FGRAD_CHECK=oob
 
 
 class ConcretizationError(FgradError, TypeError):
@@ -483,6 +486,28 @@ def note_user_line(exc: _E) -> _E:
     if where and not already_noted:
         exc.add_note(f"  at {where}")
     return exc
+
+
+def describe(x: object) -> str:
+    """What an object is, for a message: its value and type, of arrays the dtype and shape, of others the type.
+
+    >>> describe([1, 2])
+    '[1, 2] of type list'
+    """
+    kind = type(x)
+    if isinstance(x, type):
+        return f"the class {x.__name__}"
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        sizes = ",".join([str(n) for n in x.shape])
+        what = "an array" if kind.__name__ in ("Array", "Tracer", "ndarray") else f"a {kind.__name__}"
+        return f"{what} {x.dtype}[{sizes}]"
+    name = getattr(x, "__name__", "")
+    if callable(x) and name:
+        return f"the function {name}"
+    text = repr(x)
+    if " at 0x" in text.lower():  # it says nothing, and differs from run to run
+        return f"an object of type {kind.__name__}"
+    return f"{text if len(text) <= 80 else text[:77] + '...'} of type {kind.__name__}"
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from fgrad.errors import ShapeError, note_user_line
 from fgrad.run.eager import public
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public, trimmed
 from fgrad.trace.tracer import Tracer, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -56,7 +57,9 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
             )
         return tree.unflatten(treedef, _parts(vector, avals) if avals else [])
 
-    return _raveled(leaves), unravel
+    return _raveled(leaves), trimmed(unravel)
 
 
 __all__ = ["ravel_pytree"]
+
+trim_public(globals(), __all__)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, DtypeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, describe, note_user_line
 from fgrad.run.array import DeviceArray, from_host
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import lift
 from fgrad.uop import dtype as dt
 
@@ -38,6 +39,10 @@ def save_safetensors(
 
     Raises DtypeError for complex128, which the format has not.
     """
+    if not isinstance(arrays, Mapping):
+        raise note_user_line(
+            ArgumentError(f"save_safetensors takes a path, then a dictionary of arrays, got {describe(arrays)}")
+        )
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     parts: list[Any] = []
     at = 0
@@ -106,3 +111,5 @@ def safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The strings kept beside the arrays of a file."""
     metadata: dict[str, str] = read_header(path)[0].get("__metadata__", {})
     return metadata
+
+trim_public(globals(), __all__)

@@ -17,6 +17,7 @@ from fgrad.run.inspect import ShapeDtypeStruct
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
 from fgrad.trace.custom import custom_vjp
+from fgrad.trace.frames import trim_public, trimmed
 from fgrad.trace.ref import freeze, new_ref
 from fgrad.trace.stage import Stage, is_tracing
 from fgrad.trace.staging import function_name
@@ -174,7 +175,7 @@ def kernel_call(
         return tree.unflatten(out_tree, list(call(*args)))
 
     kernel.__name__ = label
-    return kernel
+    return trimmed(kernel)
 
 
 def _check_argument(x: Any, i: int, label: str) -> Aval:
@@ -182,3 +183,5 @@ def _check_argument(x: Any, i: int, label: str) -> Aval:
         return lift(x).aval
     except TypeError as e:
         raise TypeError(f"kernel {label}: argument {i}: {e}") from None
+
+trim_public(globals(), __all__)

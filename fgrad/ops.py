@@ -8,6 +8,7 @@ from fgrad import numpy as fnp
 from fgrad.errors import ShapeError, note_user_line
 from fgrad.numpy.common import highest, host, lowest, public
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike, lift
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -113,3 +114,5 @@ def segment_min(
 
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+trim_public(globals(), __all__)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from fgrad.hw.device import get_device, open_devices
 from fgrad.hw.page import page
 from fgrad.hw.profile import Kind, Profile
+from fgrad.trace.frames import trim_public
 
 __all__ = ["annotate", "annotate_function", "save_html", "start_trace", "stop_trace", "trace"]
 
@@ -198,3 +199,6 @@ def _events(
 def _short(line: str) -> str:
     """`model.py:12` of `dir/model.py:12, in loss`."""
     return os.path.basename(line.partition(", in ")[0])
+
+
+trim_public(globals(), __all__)

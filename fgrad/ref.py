@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fgrad.trace.frames import trim_public
 from fgrad.trace.ref import Ref, empty_ref, free_ref, freeze, new_ref, swap
 
 __all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
@@ -26,3 +27,5 @@ def set(ref: Ref, index: Any, value: Any) -> None:
 def addupdate(ref: Ref, index: Any, value: Any) -> None:
     """Add `value` at `index`; repeated indices all count."""
     ref.addupdate(index, value)
+
+trim_public(globals(), __all__)

@@ -20,6 +20,7 @@ from fgrad.hw.transfer import copy
 from fgrad.interop import NAMES, read_header
 from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import lift
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -345,3 +346,5 @@ def _of_safetensors(path: str, name: str | None) -> tuple[DType, tuple[int, ...]
     if end - begin != dtype.itemsize * _count(shape):
         raise note_user_line(ArgumentError(f"open_array: {name!r} has {end - begin} bytes, not those of its shape"))
     return dtype, shape, start + begin
+
+trim_public(globals(), __all__)

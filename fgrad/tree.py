@@ -2,6 +2,7 @@
 so on.
 """
 
+from fgrad.trace.frames import trim_public
 from fgrad.tree_util import tree_all as all
 from fgrad.tree_util import tree_broadcast as broadcast
 from fgrad.tree_util import tree_flatten as flatten
@@ -20,3 +21,5 @@ __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path",
     "reduce", "reduce_associative", "structure", "transpose", "unflatten",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -17,6 +17,7 @@ import optree
 
 from fgrad.errors import ArgumentError
 from fgrad.trace import tree as trees
+from fgrad.trace.frames import trim_public
 
 T = TypeVar("T")
 PyTreeDef = optree.PyTreeSpec
@@ -225,7 +226,23 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
     {'a': 3}
     """
-    return trees.map_(f, tree, *rest, is_leaf=is_leaf)
+    try:
+        return trees.map_(f, tree, *rest, is_leaf=is_leaf)
+    except ValueError:
+        _refuse_differences("tree_map", tree, rest, is_leaf)
+        raise
+
+
+def _refuse_differences(what: str, first: Any, rest: Sequence[Any], is_leaf: IsLeaf) -> None:
+    """Raise ArgumentError where another tree does not go on from the structure of the first."""
+    for i, other in enumerate(rest, 1):
+        place = trees.difference(trees.structure(first, is_leaf), trees.structure(other, is_leaf), "tree", prefix=True)
+        if place is not None:
+            path, here, there = place
+            raise ArgumentError(
+                f"{what}: the trees must have one structure, but {path} is {here} in the first and {there} in number "
+                f"{i + 1}"
+            ) from None
 
 
 def tree_map_with_path(
@@ -333,9 +350,12 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
                 raise ArgumentError("tree_transpose of an empty outer structure needs inner_treedef")
             inner_treedef = trees.structure(subtrees[0])
         inner = [inner_treedef.flatten_up_to(t) for t in subtrees]
-    except ValueError as e:
+    except ValueError:
+        given = trees.structure(pytree_to_transpose)
+        whole = outer_treedef if inner_treedef is None else outer_treedef.compose(inner_treedef)
+        path, want, got = trees.difference(whole, given, "tree", prefix=True) or ("tree", str(whole), str(given))
         raise ArgumentError(
-            f"tree_transpose: Mismatch of the tree with outer {outer_treedef} and inner {inner_treedef}: {e}"
+            f"tree_transpose: Mismatch: with these outer and inner structures {path} must be {want}, and it is {got}"
         ) from None
     if inner_treedef.num_leaves == 0:
         return inner_treedef.unflatten([])
@@ -466,16 +486,24 @@ def register_pytree_with_keys(
     _register(nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
 
 
+def _with_methods(cls: type, *names: str) -> Any:
+    """The class; raises ArgumentError when a method that makes it a container is missing."""
+    for name in names:
+        if not hasattr(cls, name):
+            raise ArgumentError(f"the class {cls.__name__} needs a method {name} to become a container")
+    return cls
+
+
 def register_pytree_node_class(cls: type[T]) -> type[T]:
     """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`."""
-    named: Any = cls
+    named = _with_methods(cls, "tree_flatten", "tree_unflatten")
     register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
     return cls
 
 
 def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
     """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`."""
-    named: Any = cls
+    named = _with_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
     return cls
 
@@ -563,3 +591,5 @@ __all__ = [
     "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children", "treedef_is_leaf",
     "treedef_tuple",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -198,6 +198,7 @@ from fgrad.lax.special import zeta as zeta
 from fgrad.lax.windows import padtype_to_pads as padtype_to_pads
 from fgrad.lax.windows import reduce_window as reduce_window
 from fgrad.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     "ConvDimensionNumbers", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode", "FftType",
@@ -227,3 +228,5 @@ __all__ = [
     "slice_in_dim", "sort", "sort_key_val", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
     "sub", "switch", "tan", "tanh", "tile", "top_k", "transpose", "unstack", "while_loop", "zeta",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

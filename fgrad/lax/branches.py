@@ -18,7 +18,7 @@ from fgrad.trace.apply import operand
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import current, hide_refs
 from fgrad.trace.stage import Stage
-from fgrad.trace.staging import Traced, function_name, trace
+from fgrad.trace.staging import Traced, argument_names, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -108,7 +108,9 @@ def _branch(what: str, index: Any, branches: tuple[Callable[..., Any], ...], ope
     args = [operand(x) for x in leaves]
     with paused_gc():
         avals = [t.aval for t in args]
-        sides = [trace(with_refs(b), in_tree, avals, Stage(f"{what} branch")) for b in branches]
+        names = [argument_names(b, in_tree) for b in branches]
+        stages = [Stage(f"{what}({function_name(b)})") for b in branches]
+        sides = [trace(with_refs(b), in_tree, avals, s, n) for b, s, n in zip(branches, stages, names, strict=True)]
         results, weak = _agreed(what, branches, sides)
         read, written = refs_of(sides)
         functions = []
@@ -138,12 +140,13 @@ def _agreed(
     """
     first = sides[0]
     for b, side in zip(branches, sides, strict=True):
-        if side.out_tree != first.out_tree:
+        place = tree.difference(first.out_tree, side.out_tree, "the result")
+        if place is not None:
+            path, one, other = place
             raise note_user_line(
                 ArgumentError(
-                    f"{what}: the branches must return the same structure, but "
-                    f"{function_name(branches[0])} returned "
-                    f"{first.out_tree} and {function_name(b)} returned {side.out_tree}"
+                    f"{what}: the branches must return the same structure, but {path} of "
+                    f"{function_name(branches[0])} is {one} and of {function_name(b)} {other}"
                 )
             )
     results: list[list[UOp]] = [[] for _ in sides]
@@ -162,7 +165,7 @@ def _agreed(
                 raise note_user_line(
                     ArgumentError(
                         f"{what}: the branches must return the same types, but at "
-                        f"{tree.path_of(first.out_tree, i, 'result')} one returned {want} and "
+                        f"{tree.path_of(first.out_tree, i, 'the result')} one returned {want} and "
                         f"another {Aval(kind, node.shape)}; convert them with .astype or reshape"
                     )
                 )

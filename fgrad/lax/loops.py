@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, describe, note_user_line
 from fgrad.lax.branches import cond
 from fgrad.lax.staging import (
     as_one_program,
@@ -21,11 +21,11 @@ from fgrad.lax.staging import (
     with_refs,
 )  # fmt: skip
 from fgrad.trace import tree
-from fgrad.trace.apply import operand
+from fgrad.trace.apply import need_arrays, operand
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import Held, Ref, current, hide_refs, ref_over, show_refs
 from fgrad.trace.stage import Stage, stages
-from fgrad.trace.staging import Traced, function_name, trace
+from fgrad.trace.staging import Traced, argument_names, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.trace.vmap import vmap
 from fgrad.uop import build
@@ -69,7 +69,7 @@ def scan(
     leaves, spec = tree.flatten(xs)
     n = _length(leaves, spec, length)
     if not callable(f):
-        raise note_user_line(ArgumentError(f"scan needs a function as its first argument, got {type(f).__name__}"))
+        raise note_user_line(ArgumentError(f"scan needs a function as its first argument, got {describe(f)}"))
     return _scan(f, init, xs, _Steps(n, bool(reverse), checkpoint))
 
 
@@ -80,6 +80,7 @@ class _Steps:
     length: int
     reverse: bool
     checkpoint: bool | int | str | None = None
+    what: str = "scan"
 
     @property
     def segment(self) -> int:
@@ -98,22 +99,22 @@ class _Steps:
         )
 
 
-def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None) -> int:
+def _length(leaves: Sequence[Any], spec: tree.TreeDef, length: int | None, what: str = "scan") -> int:
     sizes = {}
     for i, x in enumerate(leaves):
         shape = x.shape if isinstance(x, Ref) else lift(x).shape
         if not shape:
             raise note_user_line(
-                ShapeError(f"scan runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar")
+                ShapeError(f"{what} runs over the leading axis of xs, but {tree.path_of(spec, i, 'xs')} is a scalar")
             )
         sizes[tree.path_of(spec, i, "xs")] = shape[0]
     if length is not None:
         sizes["length"] = int(length)
     if not sizes:
-        raise note_user_line(ArgumentError("scan without xs needs length="))
+        raise note_user_line(ArgumentError(f"{what} without xs needs length="))
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{k} has {v}" for k, v in sizes.items())
-        raise note_user_line(ShapeError(f"scan got different lengths: {listed}"))
+        raise note_user_line(ShapeError(f"{what} got different lengths: {listed}"))
     return next(iter(sizes.values()))
 
 
@@ -124,13 +125,15 @@ def _scan(f: Callable[..., Any], init: Any, xs: Any, steps: _Steps) -> Any:
     init = hide_refs(init)
     init_leaves, init_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)
+    need_arrays(init_leaves, init_tree, "scan", "init")
+    need_arrays(x_leaves, x_tree, "scan", "xs")
     starts = [operand(x) for x in init_leaves]
     rows = [operand(x) for x in x_leaves]
     avals = [t.aval for t in starts]
     slices = [Aval(r.aval.dtype, r.shape[1:], r.weak) for r in rows]
     in_tree = tree.structure(((init, xs), {}))
     with paused_gc():
-        avals, traced, carries, y_nodes, y_tree, y_weak = _settled(f, in_tree, avals, slices, init_tree)
+        avals, traced, carries, y_nodes, y_tree, y_weak = _settled(f, in_tree, avals, slices, init_tree, steps.what)
         begin = [build.cast(t.node, a.dtype) for t, a in zip(starts, avals, strict=True)]
         read, written = refs_of([traced])
         k = len(avals)
@@ -191,6 +194,7 @@ def _settled(
     avals: list[Aval],
     slices: list[Aval],
     init_tree: tree.TreeDef,
+    what: str,
 ) -> tuple[list[Aval], Traced, list[UOp], list[UOp], tree.TreeDef, list[bool]]:
     """Trace the body until the carry has a type that it keeps: weak initial values take the dtype
     the body gives them.
@@ -205,9 +209,10 @@ def _settled(
             pair.extend([tree.structure(new), tree.structure(y)])
             return new, y
 
-        traced = trace(body, in_tree, [*avals, *slices], Stage("scan body"))
+        stage = Stage(f"{what}({function_name(f)})")
+        traced = trace(body, in_tree, [*avals, *slices], stage, argument_names(f, in_tree))
         carry_tree, y_tree = pair
-        _same_tree("scan", "the carry", init_tree, carry_tree)
+        _same_tree(what, "the carry", init_tree, carry_tree)
         outs, weak = traced.outs[:k], traced.weak[:k]
         carries, better = [], list(avals)
         for i, (o, w, a) in enumerate(zip(outs, weak, avals, strict=True)):
@@ -217,7 +222,7 @@ def _settled(
                 continue
             fitting = fits(o, w, a)
             if fitting is None:
-                raise mismatch("scan", tree.path_of(init_tree, i, "carry"), a, Aval(o.dtype, o.shape))
+                raise mismatch(what, tree.path_of(init_tree, i, "carry"), a, Aval(o.dtype, o.shape))
             carries.append(fitting)
             better[i] = Aval(a.dtype, a.shape, a.weak and w)
         if better == avals:
@@ -229,18 +234,24 @@ def _pair(f: Callable[..., Any], carry: Any, x: Any) -> tuple[Any, Any]:
     """f(carry, x), checked to be a pair."""
     result = f(carry, x)
     if not (isinstance(result, tuple | list) and len(result) == 2):
-        raise note_user_line(ArgumentError(f"scan: {function_name(f)} must return a pair (carry, y), got {result!r}"))
+        raise note_user_line(
+            ArgumentError(f"scan: {function_name(f)} must return a pair (carry, y), got {describe(result)}")
+        )
     return result[0], result[1]
 
 
 def _same_tree(what: str, which: str, want: tree.TreeDef, got: tree.TreeDef) -> None:
-    if want != got:
+    place = tree.difference(want, got, which)
+    if place is not None:
+        path, went_in, came_out = place
         if any(isinstance(x, Held) for spec in (want, got) for x in _parts(spec)):
             raise note_user_line(
                 ArgumentError(f"{what}: {which} begins with Refs or ends with them; each must come back as it went in")
             )
         raise note_user_line(
-            ArgumentError(f"{what}: {which} must keep its structure, but it went in as {want} and came out as {got}")
+            ArgumentError(
+                f"{what}: {which} must keep its structure, but {path} went in as {went_in} and came out as {came_out}"
+            )
         )
 
 
@@ -317,7 +328,7 @@ def while_loop(
     """
     for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
         if not callable(g):
-            raise note_user_line(ArgumentError(f"while_loop needs {what} as a function, got {type(g).__name__}"))
+            raise note_user_line(ArgumentError(f"while_loop needs {what} as a function, got {describe(g)}"))
     if max_steps is not None:
         return _bounded_while(cond_fun, body_fun, init_val, _Steps(int(max_steps), False))
     return _while(cond_fun, body_fun, init_val)
@@ -331,7 +342,8 @@ def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val:
     in_tree = tree.structure(((init_val,), {}))
     with paused_gc():
         avals, body, carries = _settled_body(body_fun, in_tree, [t.aval for t in starts], spec)
-        test = trace(with_refs(cond_fun), in_tree, avals, Stage("while_loop condition"))
+        stage = Stage(f"while_loop({function_name(cond_fun)})")
+        test = trace(with_refs(cond_fun), in_tree, avals, stage, argument_names(cond_fun, in_tree))
         predicate = _predicate("while_loop", cond_fun, test)
         read, written = refs_of([test, body])
         if test.finals:
@@ -375,7 +387,7 @@ def _settled_body(
         return hide_refs(shown(val))
 
     while True:
-        traced = trace(body, in_tree, avals, Stage("while_loop body"))
+        traced = trace(body, in_tree, avals, Stage(f"while_loop({function_name(f)})"), argument_names(f, in_tree))
         _same_tree("while_loop", "the value", spec, traced.out_tree)
         carries, better = [], list(avals)
         for i, (o, w, a) in enumerate(zip(traced.outs, traced.weak, avals, strict=True)):
@@ -446,7 +458,8 @@ def _counted(body_fun: Callable[..., Any], init_val: Any, first: int, n: int) ->
     def step(val: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, val), None
 
-    return _run_counted(step, init_val, _Steps(n, False), _Steps(first, False))
+    step.__name__ = function_name(body_fun)
+    return _run_counted(step, init_val, _Steps(n, False, what="fori_loop"), _Steps(first, False))
 
 
 @as_one_program("fori_loop")
@@ -485,9 +498,9 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     Array([0, 2, 4], dtype=int64)
     """
     leaves, spec = tree.flatten(xs)
-    n = _length(leaves, spec, None)
+    n = _length(leaves, spec, None, "map")
     if batch_size is None:
-        return _mapped(f, xs, _Steps(n, False))
+        return _mapped(f, xs, _Steps(n, False, what="map"))
     if batch_size < 1:
         raise note_user_line(ArgumentError(f"map needs a batch_size of at least 1, got {batch_size}"))
     return _map_batches(f, xs, _Steps(n, False), _Steps(batch_size, False))
@@ -497,6 +510,7 @@ def _mapped(f: Callable[..., Any], xs: Any, steps: _Steps) -> Any:
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
+    step.__name__ = function_name(f)
     return _scan(step, None, xs, steps)[1]
 
 

@@ -9,6 +9,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.staging import as_one_program
 from fgrad.numpy.common import axis_of
 from fgrad.trace import tree
+from fgrad.trace.staging import function_name
 from fgrad.trace.tracer import Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop.node import UOp
@@ -51,11 +52,25 @@ def _prefix(fn: Callable[..., Any], elems: Any, how: dict[str, int]) -> Any:
 
     def combine(a: Nodes, b: Nodes) -> Nodes:
         left, right = [tree.unflatten(spec, [Tracer(v, w) for v, w in zip(s, weak, strict=True)]) for s in (a, b)]
-        out = tree.leaves_of(fn(left, right))
-        if len(out) != len(nodes) or any(lift(y).shape != x.shape for y, x in zip(out, a, strict=True)):
+        out, out_spec = tree.flatten(fn(left, right))
+        name = function_name(fn)
+        place = tree.difference(spec, out_spec, "the result")
+        if place is not None:
             raise note_user_line(
-                ArgumentError("associative_scan: the function must return the structure and shapes it is given")
+                ArgumentError(
+                    f"associative_scan: {name} must return the structure it is given, but {place[0]} is {place[2]}, "
+                    f"and what it was given {place[1]}"
+                )
             )
+        for i, (y, x) in enumerate(zip(out, a, strict=True)):
+            if lift(y).shape != x.shape:
+                path = tree.path_of(spec, i, "the result")
+                raise note_user_line(
+                    ShapeError(
+                        f"associative_scan: {name} must return arrays shaped like its arguments, which are many "
+                        f"elements along the axis at once, but {path} has shape {lift(y).shape}, not {x.shape}"
+                    )
+                )
         return [cast_node(y, x.dtype) for y, x in zip(out, a, strict=True)]
 
     def every(xs: Nodes, start: int, stop: int, step: int = 1) -> Nodes:

@@ -137,7 +137,7 @@ def mismatch(what: str, path: str, want: Aval, got: Aval) -> ArgumentError:
     if want.dtype is got.dtype:
         way_out = "return an array of that shape"
     else:
-        way_out = f"convert it with .astype, or start from a {got.dtype} value"
+        way_out = f"convert it with .astype, or start from a value of dtype {got.dtype}"
     return note_user_line(
         ArgumentError(
             f"{what}: {path} must have type {describe(want)}, as it began, but the function "

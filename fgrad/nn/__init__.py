@@ -36,6 +36,7 @@ from fgrad.nn.pooling import avg_pool as avg_pool
 from fgrad.nn.pooling import max_pool as max_pool
 from fgrad.nn.pooling import min_pool as min_pool
 from fgrad.numpy import tanh as tanh
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     "avg_pool", "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu",
@@ -44,3 +45,5 @@ __all__ = [
     "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus", "sparse_plus", "sparse_sigmoid",
     "squareplus", "standardize", "swish", "tanh",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -13,6 +13,7 @@ from fgrad.lax.shapes import full
 from fgrad.random import continuous, structured
 from fgrad.random.threefry import split
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public, trimmed
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import to_dtype
 
@@ -67,7 +68,7 @@ def constant(value: Any, dtype: DTypeLike = None) -> Initializer:
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return full(shape, value, _dtype(dtype, None))
 
-    return init
+    return trimmed(init)
 
 
 def uniform(scale: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
@@ -82,7 +83,7 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return functions.multiply(continuous.uniform(key, shape, _dtype(dtype, None)), scale)
 
-    return init
+    return trimmed(init)
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
@@ -97,7 +98,7 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike = None) -> Initializer:
     def init(key: Any, shape: Sequence[int], dtype: DTypeLike = dtype) -> Array:
         return functions.multiply(continuous.normal(key, shape, _dtype(dtype, None)), stddev)
 
-    return init
+    return trimmed(init)
 
 
 def truncated_normal(
@@ -115,7 +116,7 @@ def truncated_normal(
         x = continuous.truncated_normal(key, lower, upper, shape, _dtype(dtype, None))
         return functions.multiply(x, stddev)
 
-    return init
+    return trimmed(init)
 
 
 def _product(shape: Sequence[int], axes: Axes) -> int:
@@ -193,7 +194,7 @@ def variance_scaling(
             factor = math.sqrt(variance) / _TRUNCATED_STDDEV
         return functions.multiply(x, factor)
 
-    return init
+    return trimmed(init)
 
 
 def _in_a_disk(key: Any, shape: Sequence[int], kind: dt.DType, variance: float, radius: float | None) -> Array:
@@ -263,7 +264,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
         q = structured.orthogonal(key, n, (), _dtype(dtype, None), math.prod(rest))
         return functions.multiply(functions.moveaxis(functions.reshape(q, (n, *rest)), 0, at), scale)
 
-    return init
+    return trimmed(init)
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = None) -> Initializer:
@@ -286,7 +287,7 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike
         inner = functions.reshape(center, (*(1,) * len(padding), *shape[-2:]))
         return functions.pad(inner, (*padding, (0, 0), (0, 0)))
 
-    return init
+    return trimmed(init)
 
 
 __all__ = [
@@ -295,3 +296,5 @@ __all__ = [
     "orthogonal", "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform",
     "zeros",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -81,6 +81,7 @@ from fgrad.numpy.shapes import *
 from fgrad.numpy.sorting import *
 from fgrad.numpy.statistics import *
 from fgrad.trace.arraylike import Array as ndarray
+from fgrad.trace.frames import trim_public, trimmed
 from fgrad.uop.dtype import default_complex, default_float
 
 euler_gamma = 0.5772156649015329
@@ -137,6 +138,7 @@ def __array_namespace_info__() -> NamespaceInfo:
     return NamespaceInfo()
 
 
+@trimmed
 def __getattr__(name: str) -> Any:
     if name in ("fft", "linalg"):  # imported when first asked for
         return import_module(f"{__name__}.{name}")
@@ -144,7 +146,8 @@ def __getattr__(name: str) -> Any:
         return default_float().np.type
     if name == "complex_":
         return default_complex().np.type
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 methods.NAMESPACE.append(sys.modules[__name__])
+trim_public(globals(), __all__)

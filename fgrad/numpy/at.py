@@ -14,6 +14,7 @@ from fgrad.numpy.indexing import fitted, read, value_node, write_at
 from fgrad.numpy.powers import power
 from fgrad.numpy.subscripts import parse
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_methods
 from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, scalar_fits
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -247,8 +248,18 @@ class At:
     def __getitem__(self, idx: Any) -> AtIndex:
         return AtIndex(self.x, idx)
 
+    def __setitem__(self, idx: Any, value: Any) -> None:
+        raise note_user_line(TypeError("arrays are immutable; write `x = x.at[idx].set(value)`"))
+
+    def __call__(self, *idx: Any) -> AtIndex:
+        raise note_user_line(TypeError("x.at takes an index in brackets: x.at[idx].set(value)"))
+
     def __repr__(self) -> str:
         return f"{self.x!r}.at"
+
+
+trim_methods(AtIndex)
+trim_methods(At, ("__setitem__", "__call__"))
 
 
 def _kind(x: ArrayLike) -> tuple[DType, bool]:

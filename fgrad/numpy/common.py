@@ -17,12 +17,14 @@ from fgrad.errors import (
     ConcretizationError,
     DtypeError,
     ShapeError,
+    describe,
     note_user_line,
 )
 from fgrad.run.array import DeviceArray, empty, from_host, writable_view
 from fgrad.run.eager import public
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, lift, promoted, scalar_fits, unwrapped
 from fgrad.uop import build
@@ -66,8 +68,10 @@ def size_of(n: Any, name: str) -> int:
     """One size as a Python int; raises for negative and non-integer ones."""
     try:
         size = operator.index(n)
+    except ConcretizationError:
+        raise
     except TypeError:
-        raise note_user_line(ArgumentError(f"{name}: a size must be an integer, got {n!r}")) from None
+        raise note_user_line(ArgumentError(f"{name}: a size must be an integer, got {describe(n)}")) from None
     if size < 0:
         raise note_user_line(ShapeError(f"{name}: a size must not be negative, got {size}"))
     return size
@@ -84,7 +88,8 @@ def shape_of(shape: Any, name: str) -> tuple[int, ...]:
 
 def reshaped_to(shape: Any, old: tuple[int, ...], name: str) -> tuple[int, ...]:
     """`shape` with its -1 worked out for an array shaped `old`."""
-    sizes = [operator.index(n) for n in (shape if isinstance(shape, list | tuple) else [shape])]
+    given = shape if isinstance(shape, list | tuple) else [shape]
+    sizes = [-1 if isinstance(n, int | np.integer) and n == -1 else size_of(n, name) for n in given]
     total = math.prod(old)
     if sizes.count(-1) > 1:
         raise note_user_line(ShapeError(f"{name}: only one size can be -1, got {tuple(sizes)}"))
@@ -172,11 +177,15 @@ def binary(body: F) -> F:
 
     @wraps(body)
     def wrapper(x1: ArrayLike, x2: ArrayLike) -> Any:
-        if type(x2) is int:
-            x2 = fitting(x2, x1)
-        elif type(x1) is int:
-            x1 = fitting(x1, x2)
-        return inner(x1, x2)
+        try:
+            if type(x2) is int:
+                x2 = fitting(x2, x1)
+            elif type(x1) is int:
+                x1 = fitting(x1, x2)
+            return inner(x1, x2)
+        except Exception as error:
+            trim(error)
+            raise
 
     wrapper.dispatcher = inner.dispatcher  # type: ignore[attr-defined]
     return cast(F, wrapper)
@@ -197,8 +206,12 @@ def placed(make: F) -> F:
 
     @wraps(make)
     def wrapper(*args: Any, device: Any = None, **kwargs: Any) -> Any:
-        out = make(*args, **kwargs)
-        return out if device is None else device_put(out, device)
+        try:
+            out = make(*args, **kwargs)
+            return out if device is None else device_put(out, device)
+        except Exception as error:
+            trim(error)
+            raise
 
     return cast(F, wrapper)
 
@@ -224,11 +237,7 @@ def host(x: Any, name: str, instead: str, carries: bool = False) -> Any:
     """
     x = unwrapped(x)
     if isinstance(x, Array):
-        try:
-            value = x.concrete()
-        except TypeError as e:
-            e.args = (f"{name}: {instead}: {e.args[0]}",)
-            raise
+        value = x.concrete(f"In {name}, {instead}")
         if carries and isinstance(x, Tracer) and x.node.dtype.is_inexact and x.node.born >= 1:
             raise note_user_line(
                 ConcretizationError(

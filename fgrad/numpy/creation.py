@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, DtypeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, describe, note_user_line
 from fgrad.numpy.common import (
     DTypeLike,
     filled,
@@ -153,7 +153,7 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
         return from_host(_converted(data, dtype), dtype)
     if hasattr(x, "__dlpack__"):
         return _array(view_of(x)[0], dtype, True)
-    raise TypeError(f"array: {x!r} of type {type(x).__name__} is no array data; use numbers, lists of them, or arrays")
+    raise ArgumentError(f"array: {describe(x)} is no array data; use numbers, lists of them, or arrays")
 
 
 def _is_buffer(x: Any) -> bool:
@@ -179,12 +179,24 @@ def _converted(data: Any, dtype: DType | None) -> Any:
     return data
 
 
+def _ragged(x: Any) -> str:
+    """Where nested lists first differ in shape."""
+    shapes: list[Any] = []
+    for part in x:
+        try:
+            shapes.append(np.shape(part))
+        except ValueError:
+            return _ragged(part)
+    other = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
+    return f"element 0 has shape {shapes[0]}, element {other} {shapes[other]}"
+
+
 def _from_sequence(x: Any, dtype: DType | None) -> Array:
     leaves = _leaves(x)
     if any(not is_scalar(v) or isinstance(v, np.generic) for v in leaves):
         for v in leaves:
             if not is_arraylike(v):
-                raise TypeError(f"array: {v!r} of type {type(v).__name__} is no number and no array")
+                raise ArgumentError(f"array: {describe(v)} is no number and no array")
         if dtype is None:
             kinds = [(t.aval.dtype, t.aval.weak) for t in (v if isinstance(v, Array) else lift(v) for v in leaves)]
             dtype = dt.promote(*kinds)[0]
@@ -193,8 +205,8 @@ def _from_sequence(x: Any, dtype: DType | None) -> Array:
         return from_host(_converted(np.asarray(x), dtype), dtype)
     try:
         data = np.asarray(x)
-    except ValueError as e:
-        raise note_user_line(ArgumentError(f"array: the nested lists have no common shape ({e})")) from None
+    except ValueError:
+        raise note_user_line(ShapeError(f"array: the nested lists have no common shape: {_ragged(x)}")) from None
     if dtype is None:
         if any(isinstance(v, complex) for v in leaves):
             dtype = dt.default_complex()

@@ -12,6 +12,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy.common import as_array, axes_of, axis_of
 from fgrad.numpy.shapes import broadcast_shapes, expand_dims, moveaxis, reshape
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trimmed
 from fgrad.trace.tracer import ArrayLike
 from fgrad.trace.vmap import vmap
 
@@ -133,4 +134,4 @@ def vectorize(
 
     wrapped.__name__ = getattr(pyfunc, "__name__", "vectorized")
     wrapped.__doc__ = pyfunc.__doc__
-    return wrapped
+    return trimmed(wrapped)

@@ -7,9 +7,10 @@ matrices of any float dtype; integers become the default float, small floats are
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from fgrad.errors import ArgumentError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, ShapeError, describe, note_user_line
 from fgrad.numpy import decompositions, norms, systems
 from fgrad.numpy.common import DTypeLike, axis_of, lift, public
 from fgrad.numpy.decompositions import *  # noqa: F403
@@ -41,6 +42,10 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     t = lift(a)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise note_user_line(ShapeError(f"matrix_power takes square matrices, got shape {t.shape}"))
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise note_user_line(ArgumentError(f"matrix_power: n must be an integer, got {describe(n)}")) from None
     if n < 0:
         t, n = lift(inv(t)), -n
     if n == 0:

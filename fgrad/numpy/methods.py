@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import DtypeError, note_user_line
+from fgrad.errors import DtypeError, describe, note_user_line
 from fgrad.numpy import (
     analysis,
     at,
@@ -39,7 +39,7 @@ from fgrad.run import dlpack
 from fgrad.run.array import DeviceArray
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
-from fgrad.trace.frames import trim
+from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.tracer import Tracer, is_arraylike
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -50,13 +50,22 @@ __all__ = ["bitcast_view"]
 Binary = Callable[[Any, Any], Any]
 
 
-def _operator(f: Binary, reflected: bool = False) -> Binary:
+_NO_OPERANDS = (list, tuple, str, dict, type(None))
+
+
+def _operator(f: Binary, reflected: bool = False, arithmetic: bool = True) -> Binary:
     """The special method of `f`; other types get their turn by NotImplemented."""
 
     def method(self: Array, other: Any) -> Any:
-        if not is_arraylike(other):
-            return NotImplemented
         try:
+            if not is_arraylike(other):
+                # of a list, * may also mean its repetition
+                if arithmetic and isinstance(other, _NO_OPERANDS) and not (f is elementwise.multiply and reflected):
+                    raise TypeError(
+                        f"{f.__name__}: {describe(other)} is no operand of an array; make an array of it with "
+                        "fgrad.numpy.array"
+                    )
+                return NotImplemented
             return f(other, self) if reflected else f(self, other)
         except Exception as error:
             trim(error)
@@ -88,6 +97,19 @@ COMPARISONS: dict[str, Binary] = {
 def _setitem(self: Array, idx: Any, value: Any) -> None:
     raise note_user_line(
         TypeError("arrays are immutable; write `x = x.at[idx].set(value)` instead of `x[idx] = value`, or use a Ref")
+    )
+
+
+def _delitem(self: Array, idx: Any) -> None:
+    raise note_user_line(
+        TypeError("arrays are immutable; write `x = fgrad.numpy.delete(x, idx)` instead of `del x[idx]`")
+    )
+
+
+def _hash(self: Array) -> int:
+    raise TypeError(
+        "unhashable type: arrays are compared element by element; as a key of a dictionary or a static argument use "
+        "Python values, such as x.item() or tuple(x.tolist())"
     )
 
 
@@ -250,17 +272,18 @@ def _attach() -> None:
         setattr(Array, f"__{name}__", _operator(f))
         setattr(Array, f"__r{name}__", _operator(f, reflected=True))
     for name, f in COMPARISONS.items():
-        setattr(Array, f"__{name}__", _operator(f))
+        setattr(Array, f"__{name}__", _operator(f, arithmetic=False))
     special: dict[str, Any] = {
         "__neg__": elementwise.negative, "__pos__": elementwise.positive,
         "__abs__": elementwise.abs,
         "__invert__": bits.invert, "__getitem__": indexing.getitem, "__setitem__": _setitem,
+        "__delitem__": _delitem,
         "__iter__": _iter,
         "__round__": _builtin_round, "__array_namespace__": _namespace, "__dlpack__": _dlpack,
-        "__dlpack_device__": _dlpack_device, "__contains__": _contains, "__hash__": None,
+        "__dlpack_device__": _dlpack_device, "__contains__": _contains, "__hash__": _hash,
     }  # fmt: skip
     for name, f in {**special, **METHODS}.items():
-        setattr(Array, name, f if f is None or not hasattr(f, "dispatcher") else _method(f))
+        setattr(Array, name, _method(f) if hasattr(f, "dispatcher") else trimmed(f))
     for name, get in PROPERTIES.items():
         setattr(Array, name, property(get, doc=DOCS[name]))
     if not hasattr(Array, "block_until_ready"):
@@ -279,15 +302,17 @@ def _method(f: Callable[..., Any]) -> Callable[..., Any]:
     first_static = next((k for k, n in enumerate(names) if n not in OPERANDS), len(names))
 
     def method(self: Array, *args: Any, **kwargs: Any) -> Any:
-        if len(args) > first_static:
-            if len(args) > len(names):
-                return f(self, *args, **kwargs)  # which says what it takes
-            for name, value in zip(names[first_static:], args[first_static:], strict=False):
-                if name in kwargs:
-                    raise TypeError(f"{f.__name__} got multiple values for argument {name!r}")
-                kwargs[name] = value
-            args = args[:first_static]
-        return f(self, *args, **kwargs)
+        try:
+            if first_static < len(args) <= len(names):  # of more arguments f says what it takes
+                for name, value in zip(names[first_static:], args[first_static:], strict=False):
+                    if name in kwargs:
+                        raise TypeError(f"{f.__name__} got multiple values for argument {name!r}")
+                    kwargs[name] = value
+                args = args[:first_static]
+            return f(self, *args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
 
     method.__name__ = f.__name__
     method.__doc__ = f.__doc__

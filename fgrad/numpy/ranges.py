@@ -23,7 +23,7 @@ from fgrad.numpy.common import (
     size_of,
 )
 from fgrad.numpy.creation import array
-from fgrad.trace.arraylike import Array
+from fgrad.trace.arraylike import COUNT, Array
 from fgrad.trace.stage import stages
 from fgrad.trace.tracer import (
     ArrayLike,
@@ -50,7 +50,7 @@ def _number(x: Any, name: str) -> Any:
     if is_scalar(x):
         return x
     if is_traced(x):
-        return x.concrete()[()]
+        return x.concrete(COUNT)[()]
     return np.asarray(x)[()]
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.errors import ConcretizationError, OutOfBoundsError, note_user_line
+from fgrad.errors import ArgumentError, OutOfBoundsError, describe, note_user_line
 from fgrad.numpy.common import is_traced, lift
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
@@ -69,23 +69,16 @@ class Positions(NamedTuple):
 Entry = New | Gap | Slice | Int | Positions
 
 
+MASK = (
+    "The size of what a boolean mask picks depends on its values: use fgrad.numpy.where(mask, x, other), "
+    "x.at[mask].set(value), a reduction with where=mask, or nonzero(mask, size=n)"
+)
+
+
 def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]:
     """The positions where a mask holds, an array for each of its axes."""
     if isinstance(mask, Array):
-        if is_traced(mask):
-            try:
-                data = mask.concrete()
-            except ConcretizationError as e:
-                e.args = (
-                    "a traced boolean mask was used as an index: the size of the result would "
-                    "depend on values. Use "
-                    "fgrad.numpy.where(mask, x, other), x.at[mask].set(value), nonzero(mask, "
-                    "size=n), or a reduction "
-                    f"with where=mask; {e.args[0]}",
-                )
-                raise
-        else:
-            data = mask.concrete()
+        data = mask.concrete(MASK)
     else:
         data = np.asarray(mask)
     covered = x_shape[axis : axis + data.ndim]
@@ -93,9 +86,8 @@ def _mask_positions(mask: Any, x_shape: tuple[int, ...], axis: int) -> list[Any]
     if data.ndim != len(covered) or any(m not in (n, 0) for m, n in zip(data.shape, covered, strict=True)):
         raise note_user_line(
             OutOfBoundsError(
-                f"boolean index of shape {data.shape} does not match the axes {axis} to "
-                f"{axis + data.ndim - 1} of shape "
-                f"{x_shape}, which are {covered}"
+                f"a boolean index of shape {data.shape} does not fit an array of shape {x_shape}: the axes that it "
+                f"stands for, from axis {axis} on, have shape {covered}"
             )
         )
     return list(np.nonzero(data))
@@ -113,7 +105,9 @@ def _as_array(x: Any) -> Any:
     if not isinstance(x, list | tuple):
         return x
     if any(is_traced(y) for y in x):
-        raise TypeError("a list with traced values is no index; make an array of it with fgrad.numpy.array")
+        raise note_user_line(
+            ArgumentError("a list with traced values is no index; make an array of it with fgrad.numpy.array")
+        )
     data = np.asarray([y.concrete() if isinstance(y, Array) else y for y in x])
     return data.astype(np.int64) if data.size == 0 else data
 
@@ -146,13 +140,14 @@ def _int_entry(i: int, n: int, axis: int, checked: bool, operands: list[Any]) ->
 def _bound(x: Any) -> int | None:
     if x is None or isinstance(x, int):
         return x
+    if is_traced(x):
+        return int(x.concrete("The bounds of a slice must be known: use fgrad.lax.dynamic_slice for a computed start"))
     try:
         return operator.index(x)
-    except ConcretizationError as e:
-        e.args = (
-            f"the bounds of a slice must be concrete; use fgrad.lax.dynamic_slice for a traced start. {e.args[0]}",
-        )
-        raise
+    except TypeError:
+        raise note_user_line(
+            ArgumentError(f"the bounds of a slice must be integers or None, got {describe(x)}")
+        ) from None
 
 
 def slice_entry(s: slice, n: int, operands: list[Any]) -> Slice:
@@ -184,9 +179,16 @@ def _array_entry(x: Any, n: int, axis: int, checked: bool, operands: list[Any]) 
     else:
         data = np.asarray(x)
         if not is_arraylike(data) or data.dtype == object:
-            raise note_user_line(IndexError(f"{x!r} is no index; use integers, slices, None, ..., or integer arrays"))
+            raise note_user_line(
+                IndexError(f"{describe(x)} is no index; use integers, slices, None, ..., arrays of integers or bools")
+            )
     if data.dtype.kind not in "iu":
-        raise note_user_line(IndexError(f"arrays used as indices must be integers or bools, got dtype {data.dtype}"))
+        way_out = "; use // or int() to get an integer" if data.dtype.kind == "f" and data.ndim == 0 else ""
+        raise note_user_line(
+            IndexError(
+                f"{describe(x)} is no index; use integers, slices, None, ..., or arrays of integers or bools{way_out}"
+            )
+        )
     if data.ndim == 0:
         return _int_entry(int(data), n, axis, checked, operands)
     low, high = (int(data.min()), int(data.max())) if data.size else (0, -1)

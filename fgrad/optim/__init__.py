@@ -47,6 +47,7 @@ from fgrad.optim.transformation import scale_by_learning_rate as scale_by_learni
 from fgrad.optim.transformation import scale_by_schedule as scale_by_schedule
 from fgrad.optim.transformation import set_to_zero as set_to_zero
 from fgrad.optim.transformation import stateless as stateless
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     "EmptyState", "GradientTransformation", "ScaleByAdamState", "ScaleByLionState", "ScaleByRStdDevState",
@@ -58,3 +59,5 @@ __all__ = [
     "scale_by_rss", "scale_by_schedule", "scale_by_stddev", "set_to_zero", "sgd", "stateless", "trace",
     "warmup_constant_schedule", "warmup_cosine_decay_schedule", "warmup_exponential_decay_schedule",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -11,11 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fgrad.errors import ArgumentError, note_user_line
+import numpy as np
+
+from fgrad.errors import ArgumentError, ShapeError, describe, note_user_line
 from fgrad.lax.shapes import full, full_like
 from fgrad.run.eager import public
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trimmed
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -29,8 +32,16 @@ Schedule = Callable[[Any], Any]
 ScalarOrSchedule = float | Array | Schedule
 
 
-class GradientTransformation(NamedTuple):
+class _Functions(NamedTuple):
+    init: Callable[[Params], State]
+    update: Callable[..., tuple[Updates, State]]
+
+
+class GradientTransformation(_Functions):
     """init(params) -> state; update(updates, state, params=None) -> (new updates, new state)."""
+
+    def __new__(cls, init: Callable[[Params], State], update: Callable[..., Any]) -> GradientTransformation:
+        return super().__new__(cls, trimmed(init), trimmed(update))
 
     init: Callable[[Params], State]
     update: Callable[..., tuple[Updates, State]]
@@ -66,9 +77,12 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
         return tuple([t.init(params) for t in transformations])
 
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
-        if len(state) != len(transformations):
+        if not isinstance(state, tuple | list) or len(state) != len(transformations):
             raise note_user_line(
-                ArgumentError(f"chain of {len(transformations)} transformations got a state of {len(state)} parts")
+                ArgumentError(
+                    f"update(grads, state, params): the state must be what init returned, with {len(transformations)} "
+                    f"parts, got {describe(state)}"
+                )
             )
         after = []
         for t, s in zip(transformations, state, strict=True):
@@ -115,7 +129,8 @@ def apply_updates(params: Params, updates: Updates) -> Params:
     >>> apply_updates({"w": fnp.ones(2)}, {"w": -0.5 * fnp.ones(2)})
     {'w': Array([0.5, 0.5], dtype=float32)}
     """
-    return tree.map_(_applied, params, updates)
+    leaves, (changes,), spec = leaves_beside(params, updates, names=("params", "updates"))
+    return tree.unflatten(spec, [_applied(p, u) for p, u in zip(leaves, changes, strict=True)])
 
 
 @public()
@@ -231,10 +246,29 @@ def needs_params(name: str, params: Params) -> None:
         raise note_user_line(ArgumentError(f"{name} needs the parameters: update(grads, state, params)"))
 
 
-def leaves_beside(updates: Updates, *others: Any) -> tuple[list[Any], list[list[Any]], tree.TreeDef]:
-    """-> (leaves, leaves of each other tree in the same places, structure)."""
+def leaves_beside(
+    updates: Updates, *others: Any, names: tuple[str, str] = ("grads", "the state")
+) -> tuple[list[Any], list[list[Any]], tree.TreeDef]:
+    """-> (leaves, leaves of each other tree in the same places, structure).
+
+    Raises ArgumentError or ShapeError, with these names, where another tree was made for other parameters.
+    """
     leaves, spec = tree.flatten(updates)
-    return leaves, [spec.flatten_up_to(o) for o in others], spec
+    beside = []
+    for other in others:
+        kept, other_spec = tree.flatten(other)
+        place = tree.difference(spec, other_spec, names[0])
+        if place is not None:
+            path, here, there = place
+            raise note_user_line(ArgumentError(f"{path} is {here}, but {there} in {names[1]}; both are for one model"))
+        for i, (x, y) in enumerate(zip(leaves, kept, strict=True)):
+            if np.shape(y) not in ((), np.shape(x)):
+                path, shapes = tree.path_of(spec, i, names[0]), (np.shape(x), np.shape(y))
+                raise note_user_line(
+                    ShapeError(f"{path} has shape {shapes[0]}, but {shapes[1]} in {names[1]}; both are for one model")
+                )
+        beside.append(kept)
+    return leaves, beside, spec
 
 
 def rebuilt(spec: tree.TreeDef, columns: Sequence[Sequence[Any]], n: int) -> tuple[Any, ...]:

@@ -49,6 +49,7 @@ from fgrad.random.structured import orthogonal as orthogonal
 from fgrad.random.threefry import bits as bits
 from fgrad.random.threefry import fold_in as fold_in
 from fgrad.random.threefry import split as split
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     "KeyArray", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy",
@@ -58,3 +59,5 @@ __all__ = [
     "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "shuffle", "split",
     "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min", "wrap_key_data",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

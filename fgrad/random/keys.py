@@ -10,6 +10,7 @@ too: what other libraries draw from such keys depends on the machine.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import optree
 
 from fgrad.config import config
-from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, describe, note_user_line
 from fgrad.run.array import from_host
 from fgrad.run.eager import public
 from fgrad.trace import tree
@@ -314,11 +315,13 @@ def clone(key: Any) -> Any:
 # ---- new keys of old ones
 def normal_shape(shape: Any, what: str) -> tuple[int, ...]:
     """A shape argument as a tuple of ints."""
-    sizes = (shape,) if isinstance(shape, int | np.integer) else shape
+    sizes = (shape,) if isinstance(shape, int | np.integer) or not np.iterable(shape) else shape
     try:
-        out = tuple([int(n) for n in sizes])
+        out = tuple([operator.index(n) for n in sizes])
+    except ConcretizationError:
+        raise
     except TypeError:
-        raise note_user_line(ArgumentError(f"{what} needs a shape made of ints, got {shape!r}")) from None
+        raise note_user_line(ArgumentError(f"{what} needs a shape made of ints, got {describe(shape)}")) from None
     if any(n < 0 for n in out):
         raise note_user_line(ShapeError(f"{what} got the negative size in shape {out}"))
     return out

@@ -134,7 +134,7 @@ class DeviceArray(Array):
         aval = self.sig.aval
         return buffer_node(self, aval.dtype, aval.shape)
 
-    def concrete(self) -> Any:
+    def concrete(self, way_out: str = "") -> Any:
         """A read-only NumPy view of the elements, once they are there."""
         sig = self.sig
         try:
@@ -218,6 +218,9 @@ class DeviceArray(Array):
 
     def __deepcopy__(self, memo: Any) -> DeviceArray:
         return self.__copy__()
+
+
+DeviceArray.__name__ = DeviceArray.__qualname__ = "Array"  # as Python's own messages call it
 
 
 def _rebuild(data: Any, weak: bool) -> DeviceArray:

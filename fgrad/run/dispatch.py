@@ -17,7 +17,7 @@ from weakref import WeakSet
 import numpy as np
 
 from fgrad.config import config
-from fgrad.errors import DonatedError, LeakedTracerError
+from fgrad.errors import ArgumentError, DonatedError, LeakedTracerError, describe
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, Gone, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
@@ -184,10 +184,9 @@ class Dispatcher:
                 out.append(from_host(np.asarray(x)) if isinstance(x, np.complex128) else x)
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
-                    f"{tree.path_of(in_tree, i, 'arguments')} of {self.name} is a tracer ({x.aval}) made from "
+                    f"{self.name}: {tree.path_of_argument(in_tree, i)} is a tracer ({x.aval}) made from "
                     f"{origins([x.as_node()])}, whose trace has ended; return the value from the traced function "
-                    "instead of "
-                    "storing it outside"
+                    "instead of storing it outside"
                 )
             elif isinstance(x, DeviceArray):
                 out.append(x)
@@ -198,12 +197,23 @@ class Dispatcher:
             elif hasattr(x, "__array__") and not isinstance(x, type):
                 out.append(from_host(np.asarray(x)))
             else:
-                raise TypeError(
-                    f"{self.name} takes arrays and numbers (in any pytree), but "
-                    f"{tree.path_of(in_tree, i, 'arguments')} is {x!r} of type {type(x).__name__}; mark it static "
-                    "if it is a Python value that the function branches on"
+                raise ArgumentError(
+                    f"{self.name} takes arrays and numbers (in any pytree), but {tree.path_of_argument(in_tree, i)} is "
+                    f"{describe(x)}; {self._way_out(x)}"
                 )
         return out
+
+    def _way_out(self, x: Any) -> str:
+        """What a user can do about an argument that is no array."""
+        if not self.talks:  # a function of fgrad's own
+            return "convert lists and other data with fgrad.numpy.array"
+        if callable(x) or isinstance(x, str) or type(x).__module__ == "builtins":
+            return "mark it static (static_argnames) if it is a Python value that the function branches on"
+        kind = type(x).__name__
+        return (
+            f"register {kind} with fgrad.tree_util (register_dataclass, register_pytree_node_class) if it holds "
+            "arrays, or mark the argument static"
+        )
 
     def entry(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """The entry for these concrete leaves, compiled now if it is new."""
@@ -281,7 +291,7 @@ class Dispatcher:
             if isinstance(x, DeviceArray) and x.sig.device is not device:
                 raise ValueError(
                     f"{self.name} got arrays on {device.name} and on {x.sig.device.name} "
-                    f"({tree.path_of(in_tree, i, 'arguments')}); move one with device_put"
+                    f"({tree.path_of_argument(in_tree, i)}); move one with device_put"
                 )
         avals = [aval_of_leaf(x) for x in leaves]
         if self.sizes is not None:

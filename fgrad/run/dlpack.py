@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import DtypeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, describe, note_user_line
 from fgrad.run.array import DeviceArray, from_host, lent, writable_view
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -81,6 +81,10 @@ class _Given:
 
 
 def _capsule(x: Any, copy: bool | None) -> Any:
+    if not hasattr(x, "__dlpack_device__"):
+        raise note_user_line(
+            ArgumentError(f"from_dlpack takes an array that exports itself (__dlpack__), got {describe(x)}")
+        )
     kind = int(x.__dlpack_device__()[0])
     if kind != CPU[0]:
         raise note_user_line(BufferError(f"{type(x).__name__} is not in host memory (DLPack device type {kind})"))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from fgrad.config import config
+from fgrad.errors import ArgumentError
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
 from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
@@ -97,7 +98,10 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                         given = {n: a for n, a in zip(names, args, strict=False) if n not in static_names}
                         given |= {n: a for n, a in kwargs.items() if n not in static_names}
                         return dispatcher.run(remembered, tree.leaves_of(((), given)))
-                bound = _signature(body).bind(*args, **kwargs).arguments
+                try:
+                    bound = _signature(body).bind(*args, **kwargs).arguments
+                except TypeError as misfit:
+                    raise ArgumentError(f"{body.__name__}: {misfit}") from None
                 fixed = []
                 dynamic = {}
                 for name, value in bound.items():

@@ -13,6 +13,7 @@ from typing import Any
 from fgrad.errors import OrderingError, note_user_line
 from fgrad.run.array import DeviceArray
 from fgrad.run.compile import run_program
+from fgrad.trace.frames import trimmed
 from fgrad.trace.functionalise import functionalise
 from fgrad.trace.stage import check_leaks, is_tracing, lift_buffers
 from fgrad.trace.tracer import Tracer
@@ -23,6 +24,7 @@ from fgrad.uop.order import check_order, describe
 __all__ = ["run_graph"]
 
 
+@trimmed
 def run_graph(outs: Sequence[UOp]) -> list[Any]:
     """The values of `outs`, whose leaves are constants and BUFFERs of concrete arrays (`x.as_node()`).
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fgrad.errors import ArgumentError
 from fgrad.hw.device import get_device
 from fgrad.run.compile import compiled
 from fgrad.trace import tree
+from fgrad.trace.frames import trim_methods, trimmed
 from fgrad.trace.tracer import aval_of
 from fgrad.uop.aval import Aval
 from fgrad.uop.dtype import to_dtype
@@ -92,14 +94,15 @@ class Lowered:
         def run(*args: Any, **kwargs: Any) -> Any:
             leaves, in_tree = tree.flatten((args, kwargs))
             if in_tree != self._in_tree:
-                raise TypeError(f"compiled for arguments of structure {self._in_tree}, called with {in_tree}")
+                path, want, got = tree.difference(self._in_tree, in_tree, "(args, kwargs)") or ("", "", "")
+                raise ArgumentError(f"compiled for {want} at {path}, called with {got}")
             for i, (x, a) in enumerate(zip(leaves, self.in_avals, strict=True)):
                 b = aval_of(x)
                 if (b.dtype, b.shape) != (a.dtype, a.shape):
-                    raise TypeError(f"compiled for {a} at {tree.path_of(in_tree, i, 'arguments')}, called with {b}")
+                    raise ArgumentError(f"compiled for {a} at {tree.path_of_argument(in_tree, i)}, called with {b}")
             return self._dispatcher.call(leaves, in_tree, self._statics, self._donated)
 
-        return run
+        return trimmed(run)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates for one call: `flops`, `bytes accessed`, `kernels`."""
@@ -115,5 +118,7 @@ class Lowered:
             "temporary_bytes": e.arena_bytes,
         }
 
+
+trim_methods(Lowered)
 
 __all__ = ["Lowered", "ShapeDtypeStruct", "struct_of"]

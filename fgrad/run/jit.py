@@ -10,14 +10,15 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fgrad.errors import ArgumentError
+from fgrad.errors import ArgumentError, describe
 from fgrad.run.dispatch import Dispatcher
 from fgrad.run.inspect import Lowered
 from fgrad.run.statics import Statics
 from fgrad.run.wrapper import Wrapper
 from fgrad.trace import tree
+from fgrad.trace.frames import trimmed
 from fgrad.trace.stage import is_tracing
-from fgrad.trace.staging import function_name, lift_results
+from fgrad.trace.staging import function_name, lift_results, need_function
 from fgrad.trace.tracer import aval_of
 
 if TYPE_CHECKING:
@@ -64,14 +65,15 @@ class Signature:
                 positions.add(i + len(by_position))
         for i in positions:
             if not variadic and not 0 <= i < len(by_position):
+                has = f"{len(by_position)} positional parameter{'s' if len(by_position) != 1 else ''}"
                 raise ArgumentError(
-                    f"jit({self.name}): {what}_argnums has {i}, but the function has {len(by_position)} positional "
-                    "parameters"
+                    f"jit({self.name}): {what}_argnums has {i}, but the function has {has}, counted from 0"
                 )
         for word in words:
             if word not in known and not takes_any:
                 raise ArgumentError(
-                    f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function"
+                    f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function; it has "
+                    f"{', '.join(p.name for p in self.parameters)}"
                 )
         for i, p in enumerate(by_position):
             if i in positions and p.kind is p.POSITIONAL_OR_KEYWORD:
@@ -93,10 +95,11 @@ class Signature:
             try:
                 hash(value)
             except TypeError:
+                given = f"args[{key}]" if isinstance(key, int) else key
+                way_out = "pass a tuple" if isinstance(value, list) else "do not mark it static"
                 raise ArgumentError(
-                    f"jit({self.name}): static argument {key!r} is {value!r}, of type {type(value).__name__}, "
-                    "which cannot "
-                    "be hashed; pass a tuple instead of a list, or make the argument dynamic"
+                    f"jit({self.name}): the static argument {given} is {describe(value)}, which cannot be hashed; "
+                    f"{way_out}"
                 ) from None
         return (dynamic, rest), (Statics(fixed), Statics(named))
 
@@ -156,15 +159,14 @@ def jit(
         raise NotImplementedError("jit(device=) is not supported; use fgrad.default_device or device_put")
     options = (dynamic_sizes, static_argnums, static_argnames, donate_argnums, donate_argnames)
     if fun is None:
-        return lambda f: _jit(f, *options)
+        return trimmed(lambda f: _jit(f, *options))
     return _jit(fun, *options)
 
 
 def _jit(
     fun: Callable[..., Any], dynamic_sizes: Mapping[str, Mapping[int, Size]] | None, *options: Any
 ) -> Callable[..., Any]:
-    if not callable(fun):
-        raise TypeError(f"jit needs a function, got {fun!r} of type {type(fun).__name__}")
+    need_function(fun, "jit")
     signature = Signature(fun, *options)
 
     def make(statics: Any) -> Callable[..., Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from fgrad.config import config
+from fgrad.errors import ArgumentError, describe
 from fgrad.hw.device import get_device, kinds
 from fgrad.hw.transfer import copy
 from fgrad.run.array import DeviceArray, empty, from_host
@@ -32,7 +32,7 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
         if isinstance(leaf, DeviceArray):
             return leaf if leaf.device is target else _moved(leaf, target)
         if not is_arraylike(leaf):
-            raise TypeError(f"device_put takes arrays and numbers, got {leaf!r} of type {type(leaf).__name__}")
+            raise ArgumentError(f"device_put takes arrays and numbers, got {describe(leaf)}")
         # lifting an array would copy it once more
         aval = aval_of(leaf) if isinstance(leaf, np.ndarray) else lift(leaf).aval
         return from_host(np.asarray(leaf), dtype=aval.dtype, weak=aval.weak, device=target)
@@ -89,8 +89,6 @@ def device_kinds() -> list[str]:
     return kinds()
 
 
-@contextmanager
-def default_device(device: Any) -> Iterator[None]:
-    """Use `device` (a device or its name) inside the block wherever none is given."""
-    with config.override(device=device if isinstance(device, str) else device.name):
-        yield
+def default_device(device: Any) -> AbstractContextManager[None]:
+    """Use `device` (a device or its name) inside the block wherever none is given. Raises DeviceMissingError."""
+    return config.override(device=(get_device(device) if isinstance(device, str) else device).name)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.errors import ArgumentError, describe
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref, Reverse, current
 from fgrad.trace.stage import Stage, check_leaks, execute, hooks, is_tracing
@@ -84,14 +85,27 @@ def operand(x: Any) -> Tracer:
     return lift(x)
 
 
-def check_leaves(leaves: Sequence[Any], spec: tree.TreeDef, what: str, root: str = "args") -> None:
-    """Raise TypeError naming the path of the first leaf that is no array or number."""
+def need_arrays(leaves: Sequence[Any], spec: tree.TreeDef, what: str, root: str) -> None:
+    """Raise ArgumentError naming the path, below `root`, of the first leaf that is no array or number."""
     for i, x in enumerate(leaves):
         if not is_arraylike(x):
-            raise TypeError(
-                f"{what} takes arrays and numbers, but {tree.path_of(spec, i, root)} is {x!r} of type "
-                f"{type(x).__name__}"
+            way_out = "; close over it instead" if isinstance(x, Ref) else ""
+            raise ArgumentError(
+                f"{what} takes arrays and numbers, but {tree.path_of(spec, i, root)} is {describe(x)}{way_out}"
             )
+
+
+def check_leaves(leaves: Sequence[Any], spec: tree.TreeDef, what: str, at: Sequence[int] | None = None) -> None:
+    """Raise ArgumentError naming the path of the first leaf that is no array or number.
+
+    The leaves are those of a tuple of arguments, of the ones at positions `at` where it is given.
+    """
+    for i, x in enumerate(leaves):
+        if not is_arraylike(x):
+            first, *steps = spec.accessors()[i]
+            path = f"args[{first.entry if at is None else at[first.entry]}]" + "".join([s.codify("") for s in steps])
+            way_out = "; take its contents with ref[...]" if isinstance(x, Ref) else ""
+            raise ArgumentError(f"{what} takes arrays and numbers, but {path} is {describe(x)}{way_out}")
 
 
 def close_over(

@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad.errors import ConcretizationError, LeakedTracerError, note_user_line
+from fgrad.trace.frames import trim_methods
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp
+
+# What to do instead of asking a tracer for its value, by what the value is wanted for.
+DECIDE = (
+    "Choose between values with fgrad.numpy.where, between computations with fgrad.lax.cond, repeat one with "
+    "fgrad.lax.while_loop"
+)
+COUNT = "Repeat something a computed number of times with fgrad.lax.fori_loop; sizes and shapes must be Python integers"
+COMPUTE = "Use the functions of fgrad.numpy instead of those of math or float, on the array itself"
+LOOK = "Compute with the array itself; to look at the value use fgrad.debug.print"
 
 
 class Array:
@@ -21,7 +31,6 @@ class Array:
 
     __slots__ = ()
     __array_priority__ = 100  # NumPy's operators leave the work to ours
-    __hash__ = None  # type: ignore[assignment]
     if TYPE_CHECKING:  # what fgrad.numpy.methods attaches
         __add__: Any
         __sub__: Any
@@ -109,8 +118,13 @@ class Array:
         """The node that stands for this array in a program."""
         raise NotImplementedError
 
-    def concrete(self) -> Any:
-        """The NumPy array of this value; raises ConcretizationError for a tracer without one."""
+    def concrete(self, way_out: str = "") -> Any:
+        """The NumPy array of this value.
+
+        way_out   what the error of a tracer without one suggests
+
+        Raises ConcretizationError for a tracer without a value, LeakedTracerError where its trace has ended.
+        """
         raise NotImplementedError
 
     @property
@@ -154,63 +168,62 @@ class Array:
             raise TypeError("len() of a 0-d array")
         return self.aval.shape[0]
 
-    def _scalar(self, what: str) -> Any:
+    def _scalar(self, what: str, way_out: str) -> Any:
         if self.aval.size != 1:
             raise TypeError(f"only arrays of one element convert to a Python scalar; {what} got shape {self.shape}")
-        return self.concrete().reshape(())[()]
+        return self.concrete(way_out).reshape(())[()]
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
             raise ValueError(f"the truth of an array of shape {self.shape} is ambiguous; use .any() or .all()")
-        return bool(self._scalar("bool()"))
+        return bool(self._scalar("bool()", DECIDE))
 
     def __int__(self) -> int:
-        return int(self._scalar("int()"))
+        return int(self._scalar("int()", COUNT))
 
     def __float__(self) -> float:
-        return float(self._scalar("float()"))
+        return float(self._scalar("float()", COMPUTE))
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("complex()"))
+        return complex(self._scalar("complex()", COMPUTE))
 
     def __index__(self) -> int:
         if not (self.aval.dtype.is_int and self.aval.shape == ()):
             raise TypeError(f"only 0-d integer arrays can be used as an index, got {self.aval}")
-        return int(self._scalar("index"))
+        return int(self._scalar("index", COUNT))
 
     def item(self, *index: int) -> Any:
         """The element (at `index`) as a Python scalar."""
-        return self.concrete().item(*index)
+        return self.concrete(LOOK).item(*index)
 
     def tolist(self) -> Any:
         """The elements as nested Python lists."""
-        return self.concrete().tolist()
+        return self.concrete(LOOK).tolist()
 
     def __format__(self, spec: str) -> str:
         if self.aval.shape == () and spec:
-            return format(self.concrete()[()], spec)
+            return format(self.concrete(LOOK)[()], spec)
         return str(self)
 
 
-def refuse_value(aval: Aval, waiting: list[str], origins: str) -> Exception:
-    """The error for a tracer that was asked for its value:
+trim_methods(Array, ("__len__", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__format__"))
 
-    it depends on `origins`, and the stages `waiting` are open.
-    """
+
+def refuse_value(aval: Aval, waiting: list[str], origins: str, way_out: str) -> Exception:
+    """The error for a tracer that was asked for its value: it depends on `origins`, the stages `waiting` are open."""
     if not waiting:
         return note_user_line(
             LeakedTracerError(
                 f"a traced value ({aval}, made from {origins}) was asked for its value after its trace had ended; "
-                "return it "
-                "from the function instead of storing it outside"
+                "return it from the function instead of storing it outside"
             )
         )
+    fixed = ", or mark an argument that is a Python value static (static_argnames)"
+    if " of jit(" not in origins or way_out not in ("", DECIDE, COUNT):
+        fixed = ""
     return note_user_line(
         ConcretizationError(
-            f"a traced value ({aval}) was asked for its value inside {waiting[-1]}, where it has none yet: it "
-            "depends on "
-            f"{origins}. Use fgrad.lax.cond / while_loop or fgrad.numpy.where for decisions on values, mark the "
-            "argument "
-            "static (static_argnums) if it is a Python value, or move this code out of the transformed function"
+            f"a traced value ({aval}) was asked for its value inside {waiting[-1]}, where it has none yet: it depends "
+            f"on {origins}. {way_out or 'Compute with fgrad.numpy and fgrad.lax on the array itself'}{fixed}"
         )
     )

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from fgrad.errors import DtypeError, ShapeError, VmapAxisError
+from fgrad.errors import ArgumentError, DtypeError, ShapeError, VmapAxisError
 from fgrad.trace.backward import pull_masked
 from fgrad.trace.host import checked, float_tangents, one_by_one
 from fgrad.trace.interpret import (
@@ -76,6 +76,8 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
     if n and all(t is None for t in d[:plain]):  # only what Refs are in the backward pass moves
         members = gets(u)
         return members, [*[None] * (len(members) - n), *d[plain:]]
+    if call.kind in ("custom_jvp", "custom_vjp"):
+        _refuse_hidden(call, d)
     if call.kind == "custom_jvp":
         outs, tangents = call.rule.jvp(list(u.src), d)
         members = gets(u)
@@ -105,6 +107,16 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
         f"the second forward derivative of the custom_vjp function{_name(call)}: "
         "it only says how cotangents go back; use custom_jvp"
     )
+
+
+def _refuse_hidden(call: Call, d: list[Maybe]) -> None:
+    """A value that a custom function closes over is no argument of its rule: its derivative would be lost."""
+    if any([t is not None for t in d[: len(call.rule.captured)]]):
+        raise ArgumentError(
+            f"the {call.kind} function{_name(call)} closes over a value that is differentiated, or has it as one of "
+            "nondiff_argnums: its rule says nothing of that derivative; make the value an argument that the rule is "
+            "given, or take lax.stop_gradient of it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +197,9 @@ def _opaque_tangents(
 @memo
 def _forward_mode(name: str) -> Any:
     def forward(*_: Any) -> NoReturn:
-        raise TypeError(no_forward(name))
+        error = ArgumentError(no_forward(name))
+        error.by_program = True
+        raise error
 
     return forward
 

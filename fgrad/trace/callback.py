@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors import ArgumentError, describe
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.ref import Ref
@@ -45,23 +46,43 @@ def _flat(callback: Callable[..., Any], in_tree: tree.TreeDef, out_tree: tree.Tr
         result = callback(*args, **kwargs)
         leaves, spec = tree.flatten(result)
         if spec != out_tree and not (out_tree.num_leaves == 0 and result is None):
-            name = function_name(callback)
-            raise TypeError(f"the callback {name} declared results of structure {out_tree}, but returned {spec}")
+            path, want, given = tree.difference(out_tree, spec, "the result") or ("", "", "")
+            raise ArgumentError(
+                f"the callback {function_name(callback)} declared {want} for {path}, but returned {given}"
+            )
         return [np.asarray(x) for x in leaves] if out_tree.num_leaves else []
 
     return flat
 
 
-def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, effect: bool, vectorized: bool) -> Any:
+def _arguments(callback: Callable[..., Any], args: Any, kwargs: Any) -> tuple[list[Any], tree.TreeDef]:
+    """-> (leaves, structure); raises ArgumentError for what is no array."""
     leaves, in_tree = tree.flatten((args, kwargs))
     for i, x in enumerate(leaves):
         if not is_arraylike(x):
-            raise TypeError(
+            raise ArgumentError(
                 f"the callback {function_name(callback)} takes arrays and numbers, but "
-                f"{tree.path_of(in_tree, i, 'arguments')} is {x!r}; bind it with functools.partial"
+                f"{tree.path_of_argument(in_tree, i)} is {describe(x)}; bind it with functools.partial"
             )
+    return leaves, in_tree
+
+
+def _declared(callback: Callable[..., Any], result: Any) -> tuple[list[Aval], tree.TreeDef]:
+    """-> (avals, structure) of what the callback is to return."""
     structs, out_tree = tree.flatten(result)
-    avals = tuple([Aval(a.dtype, a.shape) for a in map(aval_of, structs)])
+    try:
+        return [aval_of(s) for s in structs], out_tree
+    except TypeError:
+        raise ArgumentError(
+            f"the callback {function_name(callback)} needs result_shape_dtypes, a tree of "
+            f"fgrad.ShapeDtypeStruct(shape, dtype) or arrays, got {describe(result)}"
+        ) from None
+
+
+def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, effect: bool, vectorized: bool) -> Any:
+    leaves, in_tree = _arguments(callback, args, kwargs)
+    structs, out_tree = _declared(callback, result)
+    avals = tuple([Aval(a.dtype, a.shape) for a in structs])
     outputs = (Aval(dt.uint8, ()), *avals) if effect else avals
     flat = _flat(callback, in_tree, out_tree)
     host = Host(flat, outputs, function_name(callback), ordered=effect, pure=not effect, vectorized=vectorized)
@@ -79,13 +100,13 @@ def _call(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any, eff
 def _now(callback: Callable[..., Any], result: Any, args: Any, kwargs: Any) -> Any:
     """Outside of any stage the function is called here and now."""
     assert hooks.from_host is not None
-    leaves, in_tree = tree.flatten((args, kwargs))
+    leaves, in_tree = _arguments(callback, args, kwargs)
     a, k = tree.unflatten(in_tree, [np.asarray(x.concrete() if isinstance(x, Array) else x) for x in leaves])
-    structs, out_tree = tree.flatten(result)
+    structs, out_tree = _declared(callback, result)
     got = callback(*a, **k)
     values = tree.leaves_of(got) if structs else []
     out = []
-    for i, (value, struct) in enumerate(zip(values, map(aval_of, structs), strict=True)):
+    for i, (value, struct) in enumerate(zip(values, structs, strict=True)):
         array = np.asarray(value)
         if array.shape != struct.shape:
             raise ValueError(

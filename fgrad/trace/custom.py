@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import optree
 
-from fgrad.errors import ArgumentError, MissingRuleError, ShapeError
+from fgrad.errors import ArgumentError, MissingRuleError, ShapeError, describe
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves
 from fgrad.trace.maybe import Maybe
@@ -165,6 +165,16 @@ class Rule:
         plain = len(nodes) - 2 * self.refs
         return nodes[:plain], nodes[plain : plain + self.refs], nodes[plain + self.refs :]
 
+    def check_outputs(self, what: str, out_tree: tree.TreeDef) -> None:
+        """Raise ArgumentError unless the outputs of a rule are structured as those of the function."""
+        place = tree.difference(self.out_tree, out_tree, "the output")
+        if place is not None:
+            path, want, got = place
+            raise ArgumentError(
+                f"{what} must return outputs structured as those of the function, but {path} is {got}, and of the "
+                f"function {want}"
+            )
+
     def full(self, moving: Sequence[Any]) -> list[Any]:
         """The user's positional arguments, with the moving ones in their places."""
         it = iter(moving)
@@ -293,6 +303,12 @@ class Custom:
         args = self.positional(args, kwargs)
         if not is_tracing():
             return self.fun(*args)
+        for i in self.nondiff:
+            if not -len(args) <= i < len(args):
+                raise ArgumentError(
+                    f"{name}: nondiff_argnums has {i}, but it was called with {len(args)} argument"
+                    f"{'s' if len(args) != 1 else ''}, counted from 0"
+                )
         nondiff = [i % len(args) for i in self.nondiff]
         moving = tuple([x for i, x in enumerate(args) if i not in nondiff])
         refs = [x for x in tree.leaves_of(moving) if isinstance(x, Ref)]
@@ -384,20 +400,21 @@ class _JvpRule(Rule):
             given = show_refs(tree.unflatten(self.in_tree, leaves), lambda k: moved_refs[k])
             result = owner.rule(*[x for _, x in self.known()], args, given)
             if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise TypeError(
+                raise ArgumentError(
                     f"Custom JVP rule {function_name(owner.rule)} for function {name} must produce a pair (list or "
-                    f"tuple of length two) representing primal and tangent outputs, but got {result!r}"
+                    f"tuple of length two) representing primal and tangent outputs, but got {describe(result)}"
                 )
             outs, out_tree = lift_results(result[0], what)
-            if out_tree != self.out_tree:
-                raise TypeError(
-                    f"{what} must return outputs of the same structure as the function, {self.out_tree}, got {out_tree}"
-                )
+            self.check_outputs(what, out_tree)
             moved, spec = tree.flatten(result[1], is_leaf=lambda x: x is None)
             if len(moved) != len(outs):
-                raise TypeError(f"{what} must return tangents of the structure of its outputs, {out_tree}, got {spec}")
+                path, want, got = tree.difference(out_tree, spec, "the tangent") or ("", "", "")
+                raise ArgumentError(
+                    f"{what} must return tangents of the structure of its outputs, but {path} is {got}, and the output "
+                    f"{want}"
+                )
             douts = [
-                _as_node(x, o.node, what, tree.path_of(out_tree, i, "tangent"))
+                _as_node(x, o.node, what, tree.path_of(out_tree, i, "the tangent"))
                 for i, (x, o) in enumerate(zip(moved, outs, strict=True))
             ]
             self.check_known()
@@ -493,12 +510,9 @@ class _VjpRule(Rule):
                 args = tree.map_(_marked, args, flags)
             result = owner.forward(*self.full(args))
             if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise TypeError(f"{what} must return a pair (output, residuals), got {result!r}")
+                raise ArgumentError(f"{what} must return a pair (output, residuals), got {describe(result)}")
             outs, out_tree = lift_results(result[0], what)
-            if out_tree != self.out_tree:
-                raise TypeError(
-                    f"{what} must return outputs of the same structure as the function, {self.out_tree}, got {out_tree}"
-                )
+            self.check_outputs(what, out_tree)
             residuals, res_tree = lift_results(hide_refs(result[1], lambda r: _number(r, refs, what)), what)
             self.check_known()
             finals = [current(r) for r in (*refs, *[r.reverse for r in refs])]
@@ -554,7 +568,9 @@ class _Backward:
             )
             got = owner.backward(*[x for _, x in rule.known()], res, ct)
             if not isinstance(got, tuple | list):
-                raise TypeError(f"{what} must return a tuple with one cotangent for each argument, got {got!r}")
+                raise ArgumentError(
+                    f"{what} must return a tuple with one cotangent for each argument, got {describe(got)}"
+                )
             out = [*[None] * len(rule.captured), *self._of_arguments(got, what)]
             rule.check_known()
             ends = [b if b is None else current(r) for r, b in zip(refs, begin, strict=True)]
@@ -567,9 +583,10 @@ class _Backward:
         rule = self.rule
         moving = tree.unflatten(rule.in_tree, list(range(rule.in_tree.num_leaves)))
         if len(got) != len(moving):
-            raise TypeError(
-                f"{what} must return one cotangent for each of the {len(moving)} differentiated arguments, "
-                f"returned {len(got)}"
+            many = len(moving) != 1
+            raise ArgumentError(
+                f"{what} must return one cotangent for each of the {len(moving)} differentiated "
+                f"argument{'s' if many else ''}, but returned {len(got)}; None stands for no derivative"
             )
         out: list[Maybe] = []
         of_refs: list[Maybe] = [None] * rule.refs
@@ -628,10 +645,13 @@ def _cotangent_leaves(cotangent: Any, argument: Any, i: int, what: str) -> list[
 
     try:
         optree.tree_map_(add, cotangent, argument, is_leaf=lambda x: x is None, namespace=tree.NAMESPACE)
-    except (ValueError, TypeError) as e:
-        raise TypeError(
-            f"{what} must return cotangent {i} with the structure of its argument, {tree.structure(argument)}, got "
-            f"{tree.structure(cotangent)}: {e}"
+    except (ValueError, TypeError):
+        given = tree.structure(cotangent, is_leaf=lambda x: x is None)
+        place = tree.difference(tree.structure(argument), given, f"cotangent {i}")
+        path, want, found = place or (f"cotangent {i}", "another", "this")
+        raise ArgumentError(
+            f"{what} must return cotangents with the structure of the arguments, but {path} is {found}, and the "
+            f"argument {want}"
         ) from None
     return out
 

@@ -10,7 +10,7 @@ from fgrad.errors import DtypeError
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves, operand
 from fgrad.trace.frames import trimmed
-from fgrad.trace.staging import function_name
+from fgrad.trace.staging import function_name, need_function
 from fgrad.trace.tracer import Tracer
 from fgrad.trace.transforms import ArgNums, _bind, _differentiable, _positions, _split_aux, linearize, vjp
 from fgrad.trace.vmap import vmap
@@ -57,9 +57,9 @@ def _prepare(
     at = _positions(argnums, args, what)
     moving = tuple([args[i] for i in at])
     leaves, spec = tree.flatten(moving)
-    check_leaves(leaves, spec, what)
+    check_leaves(leaves, spec, what, at)
     operands = [operand(x) for x in leaves]
-    _differentiable(operands, spec, what, holomorphic, allow_int)
+    _differentiable(operands, spec, what, holomorphic, allow_int, at)
     return _bind(fun, args, kwargs, at), moving, operands, spec
 
 
@@ -107,6 +107,7 @@ def jacrev(
 
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
     """
+    need_function(fun, "jacrev")
 
     @trimmed
     @wraps(fun)
@@ -121,7 +122,7 @@ def jacrev(
             if not a.dtype.is_inexact or (a.dtype.is_complex and not holomorphic):
                 raise DtypeError(
                     f"jacrev needs real outputs (a floating dtype), but {function_name(fun)} returned {a} at "
-                    f"{tree.path_of(out_spec, i, 'result')}"
+                    f"{tree.path_of(out_spec, i, 'the result')}"
                 )
         one = isinstance(argnums, int)
 

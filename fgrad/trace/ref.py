@@ -16,6 +16,7 @@ from typing import Any
 
 from fgrad.errors import DtypeError, LeakedTracerError, OrderingError, ShapeError
 from fgrad.trace import tree
+from fgrad.trace.frames import trim_methods
 from fgrad.trace.stage import Stage, execute, stages
 from fgrad.trace.tracer import Tracer, aval_of, cast_node, lift
 from fgrad.uop import build
@@ -244,6 +245,10 @@ class Part:
 
     def __repr__(self) -> str:
         return f"Part of {self._whole!r} at {self._index!r}"
+
+
+trim_methods(Ref, ("__getitem__", "__setitem__", "__len__"))
+trim_methods(Part, ("__getitem__", "__setitem__"))
 
 
 class Version:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fgrad.config import config
-from fgrad.errors import ArgumentError, OrderingError, note_user_line
+from fgrad.errors import ArgumentError, OrderingError, describe, note_user_line
 from fgrad.trace import tree
 from fgrad.trace.record import check_alive
 from fgrad.trace.ref import Ref, Reverse, touched
@@ -60,6 +60,15 @@ def function_name(fun: Callable[..., Any]) -> str:
     return str(getattr(inner, "__name__", type(fun).__name__))
 
 
+def need_function(fun: Any, what: str) -> None:
+    """Raise ArgumentError unless `fun` can be called."""
+    if not callable(fun):
+        raise ArgumentError(
+            f"{what} needs a function, got {describe(fun)}; pass the function itself, and the arguments to what {what} "
+            "returns"
+        )
+
+
 def argument_names(fun: Callable[..., Any], in_tree: tree.TreeDef) -> list[str]:
     """How a user would write each leaf of (args, kwargs) of `fun`: `w`, `params['w'][0]`."""
     try:
@@ -88,13 +97,13 @@ def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Ref):
             raise ArgumentError(
-                f"{what} returned a Ref ({leaf.aval}) at {tree.path_of(spec, i, 'result')}, but a Ref cannot leave a "
+                f"{what} returned a Ref ({leaf.aval}) at {tree.path_of(spec, i, 'the result')}, but a Ref cannot leave a "
                 "traced function; return what it contains, ref[...] or freeze(ref)"
             )
         if not is_arraylike(leaf):
-            raise TypeError(
-                f"{what} must return arrays and numbers (in any pytree), but returned {leaf!r} of type "
-                f"{type(leaf).__name__} at {tree.path_of(spec, i, 'result')}"
+            raise ArgumentError(
+                f"{what} must return arrays and numbers (in any pytree), but {tree.path_of(spec, i, 'the result')} is "
+                f"{describe(leaf)}"
             )
     return [lift(x) for x in leaves], spec
 

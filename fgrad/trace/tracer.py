@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ConcretizationError, TracerArrayConversionError
+from fgrad.errors import ArgumentError, ConcretizationError, TracerArrayConversionError, describe, note_user_line
 from fgrad.trace.arraylike import Array, refuse_value
 from fgrad.trace.stage import concrete_value, execute, hooks, origins, stages
 from fgrad.uop import build
@@ -39,17 +39,26 @@ class Tracer(Array):
     def as_node(self) -> UOp:
         return self.node
 
-    def concrete(self) -> Any:
+    def concrete(self, way_out: str = "") -> Any:
         known = concrete_value([self.node])
         if known is None:
-            raise refuse_value(self.aval, [s.what for s in stages() if s.concrete is None], origins([self.node]))
+            waiting = [s.what for s in stages() if s.concrete is None]
+            raise refuse_value(self.aval, waiting, origins([self.node]), way_out)
         return np.asarray(execute(known)[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise TracerArrayConversionError(
-            f"a traced value ({self.aval}) was given to NumPy, which would lose its history; use the fgrad.numpy "
-            "function "
-            "instead, or fgrad.pure_callback"
+        open_now = stages()
+        where = f" inside {open_now[-1].what}" if open_now else ""
+        raise note_user_line(
+            TracerArrayConversionError(
+                f"a traced value ({self.aval}) was given to NumPy{where}, where it has no elements yet; use the "
+                "function of fgrad.numpy instead, or call NumPy through fgrad.pure_callback"
+            )
+        )
+
+    def __reduce__(self) -> Any:
+        raise note_user_line(
+            ArgumentError(f"a traced value ({self.aval}) cannot be pickled: it has no elements yet; return it first")
         )
 
     def __copy__(self) -> Tracer:
@@ -117,10 +126,11 @@ def lift(x: ArrayLike) -> Tracer:
             return lift(getattr(x, protocol)())
     if hasattr(x, "__array__") and not isinstance(x, type):
         return lift(np.asarray(x))
-    raise TypeError(
-        f"expected an array or a number, got {x!r} of type {type(x).__name__}"
-        + ("; convert lists with fgrad.numpy.array" if isinstance(x, list | tuple) else "")
-    )
+    if isinstance(x, list | tuple):
+        raise ArgumentError(
+            f"expected an array or a number, got a {type(x).__name__} of {len(x)}; convert it with fgrad.numpy.array"
+        )
+    raise ArgumentError(f"expected an array or a number, got {describe(x)}")
 
 
 def aval_of(x: Any) -> Aval:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, OrderingError, ShapeError
+from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, OrderingError, ShapeError, describe
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
 from fgrad.trace.custom import with_known_refs
@@ -23,7 +23,7 @@ from fgrad.trace.derive import gradient_program, holds_rules, jvp_program, linea
 from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.ref import Held, Ref, carried, hide_refs, show_refs, uncarried
 from fgrad.trace.stage import Stage
-from fgrad.trace.staging import function_name
+from fgrad.trace.staging import function_name, need_function
 from fgrad.trace.tracer import Tracer, aval_of, lift
 from fgrad.trace.tree import float0
 from fgrad.uop import build
@@ -36,10 +36,15 @@ ArgNums = int | Sequence[int]
 
 def _positions(argnums: ArgNums, args: Sequence[Any], what: str) -> tuple[int, ...]:
     """argnums as non-negative positions in `args`."""
-    many = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    many: tuple[Any, ...] = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
     for i in many:
-        if not isinstance(i, int) or not -len(args) <= i < len(args):
-            raise ArgumentError(f"{what} with argnums={argnums} was called with {len(args)} positional arguments")
+        if not isinstance(i, int):
+            raise ArgumentError(f"{what}: argnums are positions of arguments, integers from 0 on, got {argnums!r}")
+        if not -len(args) <= i < len(args):
+            raise ArgumentError(
+                f"{what} with argnums={argnums} needs that argument by position, but was called with {len(args)} "
+                f"positional argument{'s' if len(args) != 1 else ''}"
+            )
     return tuple([i % len(args) for i in many])
 
 
@@ -66,7 +71,8 @@ def _split_aux(fun: Callable[..., Any], what: str) -> tuple[Callable[..., Any], 
         result = fun(*args, **kwargs)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise TypeError(
-                f"{what} with has_aux=True needs a function that returns a pair (output, aux), got {result!r}"
+                f"{what} with has_aux=True needs a function that returns a pair (output, aux), but "
+                f"{function_name(fun)} returned {describe(result)}"
             )
         sizes.append(tree.structure(result[0]))
         return result
@@ -76,11 +82,18 @@ def _split_aux(fun: Callable[..., Any], what: str) -> tuple[Callable[..., Any], 
 
 
 def _differentiable(
-    operands: Sequence[Tracer], spec: tree.TreeDef, what: str, holomorphic: bool, allow_int: bool
+    operands: Sequence[Tracer],
+    spec: tree.TreeDef,
+    what: str,
+    holomorphic: bool,
+    allow_int: bool,
+    at: Sequence[int] | None = None,
 ) -> None:
+    """Raise DtypeError for operands, leaves of a tuple of the arguments at positions `at`, that have no derivative."""
     for i, t in enumerate(operands):
         dtype = t.node.dtype
-        path = tree.path_of(spec, i, "args")
+        first, *steps = spec.accessors()[i]
+        path = f"args[{first.entry if at is None else at[first.entry]}]" + "".join([s.codify("") for s in steps])
         if holomorphic:
             if not dtype.is_complex:
                 raise DtypeError(f"{what} with holomorphic=True needs complex inputs, but {path} is {t.aval}")
@@ -105,6 +118,7 @@ def _zero_tangent(aval: Aval) -> Any:
 
 def _close(fun: Callable[..., Any], args: Sequence[Any], what: str) -> tuple[Closed, list[Tracer], tree.TreeDef]:
     """Close `fun` over all leaves of `args`, Refs apart."""
+    need_function(fun, what)
     args = tuple(args)
     hidden = hide_refs(args)
     leaves, spec = tree.flatten(hidden)
@@ -146,6 +160,7 @@ def value_and_grad(
     """
     if reduce_axes:
         raise NotImplementedError("reduce_axes is not supported; apply lax.psum to the gradient instead")
+    need_function(fun, "grad")
 
     @trimmed
     @wraps(fun)
@@ -154,9 +169,9 @@ def value_and_grad(
         target, sizes = _split_aux(fun, "grad") if has_aux else (fun, [])
         moving = tuple([args[i] for i in at])
         leaves, spec = tree.flatten(moving)
-        check_leaves(leaves, spec, "grad")
+        check_leaves(leaves, spec, "grad", at=at)
         operands = [operand(x) for x in leaves]
-        _differentiable(operands, spec, "grad", holomorphic, allow_int)
+        _differentiable(operands, spec, "grad", holomorphic, allow_int, at)
 
         def derived() -> tuple[Closed, Program]:
             stage = Stage(f"grad({function_name(fun)})", concrete=True, is_reversed=True)
@@ -183,9 +198,10 @@ def value_and_grad(
 def _check_scalar(fun: Callable[..., Any], closed: Closed, out_tree: tree.TreeDef, holomorphic: bool) -> None:
     name = function_name(fun)
     if out_tree.num_leaves != 1 or not out_tree.is_leaf():
+        nothing = out_tree.num_leaves == 0
         raise NonScalarGradError(
-            f"grad needs a function that returns one scalar, but {name} returned a pytree with {out_tree.num_leaves} "
-            "leaves; use has_aux=True for extra outputs, or vjp / jacrev"
+            f"grad needs a function that returns one scalar, but {name} returned {tree.kind_of(out_tree)}; "
+            + ("is a return missing?" if nothing else "use has_aux=True for extra outputs, or vjp / jacrev")
         )
     aval = closed.out_avals[0]
     if aval.shape != ():
@@ -230,13 +246,21 @@ def grad(
     return gradient
 
 
-def _tangents(primals: Sequence[Aval], spec: tree.TreeDef, tangents: Any, what: str) -> list[Tracer | None]:
-    """Tangent leaves beside primal leaves; None for integers."""
+def _tangents(
+    primals: Sequence[Aval], spec: tree.TreeDef, tangents: Any, what: str, root: str = "tangents"
+) -> list[Tracer | None]:
+    """Tangent leaves beside primal leaves; None for integers. With `root` "cotangent", of an output."""
     leaves, tangent_spec = tree.flatten(tangents)
-    if tangent_spec != spec:
-        raise TypeError(
-            f"{what} needs tangents with the structure of the primals, got {tangent_spec} for primals {spec}"
+    cotangents = root == "cotangent"
+    place = tree.difference(spec, tangent_spec, root)
+    if place is not None:
+        of = "the output" if cotangents else "its primal"
+        raise ArgumentError(
+            f"{what}: the {root if cotangents else 'tangents'} must have the structure of the "
+            f"{'output' if cotangents else 'primals'}, but {place[0]} is {place[2]}, and {of} {place[1]}"
         )
+    like = "a cotangent like the output" if cotangents else "tangents like their primals"
+    partner = "output" if cotangents else "primal"
     out: list[Tracer | None] = []
     for i, (p, x) in enumerate(zip(primals, leaves, strict=True)):
         if not p.dtype.is_inexact:
@@ -252,15 +276,14 @@ def _tangents(primals: Sequence[Aval], spec: tree.TreeDef, tangents: Any, what: 
         t = operand(x)
         if t.shape != p.shape:
             raise ShapeError(
-                f"{what} needs tangents shaped as their primals, but {tree.path_of(spec, i, 'tangents')} has shape "
-                f"{t.shape} and the primal {p.shape}"
+                f"{what} needs {like}, but {tree.path_of(spec, i, root)} has shape {t.shape} and the {partner} "
+                f"{p.shape}"
             )
         if t.node.dtype is not p.dtype:
             if not t.weak or t.node.dtype.is_complex:
                 raise DtypeError(
-                    f"{what} needs tangents of their primals' dtype, but {tree.path_of(spec, i, 'tangents')} is "
-                    f"{t.aval} "
-                    f"and the primal {p}"
+                    f"{what} needs {like}, but {tree.path_of(spec, i, root)} is {t.aval} and the {partner} {p}; "
+                    f"convert it with .astype({p.dtype})"
                 )
             t = Tracer(build.cast(t.node, p.dtype), p.weak)
         out.append(t)
@@ -278,7 +301,9 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     """
     for name, x in (("primals", primals), ("tangents", tangents)):
         if not isinstance(x, list | tuple):
-            raise TypeError(f"jvp needs {name} as a tuple or list of arguments, got {type(x).__name__}")
+            raise ArgumentError(
+                f"jvp needs {name} as a tuple or list with an entry for each argument, got {describe(x)}"
+            )
     if len(primals) != len(tangents):
         raise TypeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
     target, sizes = _split_aux(fun, "jvp") if has_aux else (fun, [])
@@ -334,17 +359,15 @@ class _Linear:
     def backward(self, residuals: list[UOp], cotangents: tuple[Any, ...]) -> Any:
         """Cotangents of the arguments."""
         if len(cotangents) != 1:
-            raise TypeError(
+            raise ArgumentError(
                 f"the vjp function of {self.name} was called with {len(cotangents)} arguments, but takes one: the "
                 f"cotangent, which has the structure of the output of {self.name}"
             )
         leaves, ct_spec = tree.flatten(cotangents[0])
-        if ct_spec != self.out_tree:
-            raise TypeError(
-                f"the cotangent must have the structure of {self.name}'s output, {self.out_tree}, got {ct_spec}"
-            )
-        loose = tree.unflatten(self.out_tree, _loose_integers(leaves, self.out_avals))
-        cts = _tangents(self.out_avals, self.out_tree, loose, "vjp")
+        given = cotangents[0]
+        if ct_spec == self.out_tree:
+            given = tree.unflatten(self.out_tree, _loose_integers(leaves, self.out_avals))
+        cts = _tangents(self.out_avals, self.out_tree, given, f"the vjp of {self.name}", "cotangent")
         back = transpose_from(self.program, len(residuals))
         contents = [carried(lift(r.get()).node) for r in self.refs]
         nodes = [*residuals, *[t.node for t in cts if t is not None], *contents]
@@ -528,6 +551,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     primals   arrays or ShapeDtypeStructs: only shapes and dtypes are used. Raises NotImplementedError naming the first
               operation that is not linear.
     """
+    need_function(fun, "linear_transpose")
     leaves, spec = tree.flatten(tuple(primals))
     avals = [aval_of(x) for x in leaves]
     for i, a in enumerate(avals):
@@ -546,10 +570,11 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     def transposed(cotangent: Any) -> Any:
         cts, ct_spec = tree.flatten(cotangent)
-        if ct_spec != closed.out_tree:
-            raise TypeError(
-                f"linear_transpose: the cotangent tree does not match the output of {function_name(fun)}, "
-                f"{closed.out_tree}, got {ct_spec}"
+        place = tree.difference(closed.out_tree, ct_spec, "cotangent")
+        if place is not None:
+            raise ArgumentError(
+                f"linear_transpose: the cotangent tree does not match the output of {function_name(fun)}: {place[0]} is "
+                f"{place[2]}, and the output {place[1]}"
             )
         given = [operand(x) for x in cts]
         for t, a in zip(given, closed.out_avals, strict=True):
@@ -561,4 +586,4 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
                  *[build.cast(t.node, a.dtype) for t, a in zip(given, closed.out_avals, strict=True)]]  # fmt: skip
         return tree.unflatten(spec, apply(back, nodes, [a.weak for a in avals]))
 
-    return transposed
+    return trimmed(transposed)

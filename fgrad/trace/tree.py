@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import optree
 
+from fgrad.errors import VmapAxisError, note_user_line
+
 NAMESPACE = "fgrad"
 TreeDef = optree.PyTreeSpec
 Leaf = Any
@@ -84,10 +86,53 @@ def path_of(spec: TreeDef, i: int, root: str = "") -> str:
     return str(spec.accessors()[i].codify(root)) if spec.num_leaves else root
 
 
-def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def path_of_argument(spec: TreeDef, i: int) -> str:
+    """How a user would write leaf number `i` of (args, kwargs): `args[0]['w']`, or `scale['w']` of a keyword."""
+    which, *rest = spec.accessors()[i]
+    if which.entry == 0:
+        return "args" + "".join([step.codify("") for step in rest])
+    return str(rest[0].entry) + "".join([step.codify("") for step in rest[1:]])
+
+
+def kind_of(spec: TreeDef) -> str:
+    """What stands at the top of a structure, in words: `a tuple of 2`, `a dict with keys ['w']`, `an array`."""
+    kind = spec.type
+    if kind is None:
+        return "an array"
+    if kind is type(None):
+        return "None"
+    if issubclass(kind, dict):
+        return f"a {kind.__name__} with keys {list(spec.entries())}"
+    return f"a {kind.__name__} of {spec.num_children}" if issubclass(kind, tuple | list) else f"a {kind.__name__}"
+
+
+def difference(a: TreeDef, b: TreeDef, root: str, prefix: bool = False) -> tuple[str, str, str] | None:
+    """Where two structures first differ, and what stands there: (path, in `a`, in `b`); None where they are equal.
+
+    prefix   a leaf of `a` may stand for any subtree of `b`
+    """
+    rest = [(a, b, root)]
+    while rest:
+        a, b, path = rest.pop()
+        if a == b or (prefix and a.is_leaf()):
+            continue
+        steps = [[] if level is None else level.accessors() for level in (a.one_level(), b.one_level())]
+        if a.type is not b.type or steps[0] != steps[1]:
+            return path, kind_of(a), kind_of(b)
+        if not a.num_children:  # equal but for what a registered class says of itself
+            return path, str(a), str(b)
+        children = zip(a.children(), b.children(), steps[0], strict=True)
+        rest += [(x, y, path + step.codify("")) for x, y, step in reversed(list(children))]
+    return None
+
+
+def broadcast_prefix(
+    prefix: Any, tree: Any, what: str, is_leaf: Callable[[Any], bool] | None = None, root: str = ""
+) -> list[Any]:
     """The leaves of `prefix`, each repeated over the subtree of `tree` it stands for.
 
-    None in the prefix counts as a leaf. Raises ValueError naming `what` when the prefix does not fit.
+    None in the prefix counts as a leaf. Raises VmapAxisError naming `what`, and the place below `root` where the prefix
+    does not fit.
     """
 
     def leaf(x: Any) -> bool:
@@ -100,9 +145,14 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf: Callable[[Any],
 
     try:
         optree.tree_map_(add, prefix, tree, is_leaf=leaf, namespace=NAMESPACE)
-    except (ValueError, TypeError) as e:
-        raise ValueError(
-            f"{what} specification must be a tree prefix of the corresponding value; got {prefix!r}. Mismatch details: "
-            f"{e}"
+    except (ValueError, TypeError):
+        place = difference(structure(prefix, is_leaf=leaf), structure(tree), root, prefix=True)
+        path, here, there = place or (root, "", "")
+        here = here.replace("an array", "a leaf")
+        raise note_user_line(
+            VmapAxisError(
+                f"{what} specification must be a tree prefix of the corresponding value; got {prefix!r}, which has "
+                f"{here} for {path}, and that is {there}"
+            )
         ) from None
     return out

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, VmapAxisError
+from fgrad.errors import ArgumentError, VmapAxisError, describe
 from fgrad.trace import tree
-from fgrad.trace.apply import apply, check_leaves, close_over, operand
+from fgrad.trace.apply import apply, close_over, operand
 from fgrad.trace.batch import batch
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import Ref, current, ref_over
 from fgrad.trace.stage import Stage, is_tracing, stages
-from fgrad.trace.staging import argument_names, function_name
+from fgrad.trace.staging import argument_names, function_name, need_function
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
@@ -25,6 +25,10 @@ from fgrad.uop.rewrite import step
 from fgrad.uop.simplify import simplify_program
 
 Axis = int | None
+
+
+class UnmappedError(Exception):
+    """Output number `args[0]` is mapped although its out axis is None; whoever knows its path says so to the user."""
 
 
 def move_axis(x: UOp, source: int, destination: int) -> UOp:
@@ -40,7 +44,7 @@ def batched_program(
 ) -> Program:
     """`program` over a batch: parameter i is mapped along in_axes[i], output j gets its batch axis at out_axes[j].
 
-    Raises VmapAxisError when an output is mapped although its out axis is None.
+    Raises UnmappedError when an output is mapped although its out axis is None.
     """
     with paused_gc():
         inner, batched = batch(program, tuple([a is not None for a in in_axes]), size, axis_name)
@@ -54,12 +58,7 @@ def batched_program(
         for j, (o, is_batched, axis) in enumerate(zip(inner.inline(nodes), batched, out_axes, strict=True)):
             if axis is None:
                 if is_batched and j not in hidden:
-                    called = "" if axis_name is None else f" (axis_name={axis_name})"
-                    raise VmapAxisError(
-                        f"vmap has mapped output {j}{called} but out_axes is None: the output depends on the mapped "
-                        "axis; give it an axis at vmap out_axes, or reduce over the batch with a collective "
-                        "(axis_name=)"
-                    )
+                    raise UnmappedError(j)
                 outs.append(o)
             elif is_batched:
                 outs.append(move_axis(o, 0, axis))
@@ -158,6 +157,7 @@ def vmap(
     """
     if spmd_axis_name is not None:
         raise NotImplementedError("spmd_axis_name is not supported; fgrad runs in one process")
+    need_function(fun, "vmap")
     if isinstance(in_axes, list):  # as in JAX, a list means the same as a tuple at the top
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, int | tuple)):
@@ -183,12 +183,16 @@ def vmap(
             )
         leaves, in_tree = tree.flatten((args, kwargs))
         positional = len(tree.leaves_of(args))
-        given = tree.broadcast_prefix(in_axes, args, "vmap in_axes") if args else []
+        given = tree.broadcast_prefix(in_axes, args, "vmap in_axes", root="args") if args else []
         given += [0] * (len(leaves) - len(given))
         if any(isinstance(x, Ref) and a is not None for x, a in zip(leaves, given, strict=True)):
             return _over_refs(fun, leaves, given, in_tree, out_axes, axis_name, axis_size)
-        mapped_at = [i for i, a in enumerate(given) if a is not None]
-        check_leaves([leaves[i] for i in mapped_at], tree.structure([0] * len(mapped_at)), f"vmap({name})", "mapped")
+        for i, a in enumerate(given):
+            if a is not None and not is_arraylike(leaves[i]) and not tree.is_nothing(leaves[i]):
+                raise ArgumentError(
+                    f"vmap({name}) maps over arrays, but {tree.path_of_argument(in_tree, i)} is {describe(leaves[i])}; "
+                    "give it in_axes None to pass it on as it is"
+                )
         opaque = {
             i: _one_nothing(x, given[i]) if tree.is_nothing(x) else x
             for i, x in enumerate(leaves)
@@ -219,19 +223,27 @@ def vmap(
         run.__name__ = name
         closed = close_over(run, operands, tree.flat_arguments(len(inner)), stage, inner)
         out = tree.unflatten(closed.out_tree, list(range(closed.out_tree.num_leaves)))
-        wanted = tree.broadcast_prefix(out_axes, out, "vmap out_axes") if closed.out_avals else []
+        wanted = tree.broadcast_prefix(out_axes, out, "vmap out_axes", root="the result") if closed.out_avals else []
         wanted = [w for w, x in zip(wanted, tree.leaves_of(out), strict=False) if not tree.is_nothing(x)]
         outs = [
-            _out_axis(w, a, tree.path_of(closed.out_tree, j, "result"))
+            _out_axis(w, a, tree.path_of(closed.out_tree, j, "the result"))
             for j, (w, a) in enumerate(zip(wanted, closed.out_avals, strict=True))
         ]
-        program = batched_program(
-            closed.program,
-            (*(None,) * closed.captured, *axes, *(None,) * len(closed.refs)),
-            (*outs, *(None,) * closed.hidden),
-            size,
-            axis_name,
-        )
+        try:
+            program = batched_program(
+                closed.program,
+                (*(None,) * closed.captured, *axes, *(None,) * len(closed.refs)),
+                (*outs, *(None,) * closed.hidden),
+                size,
+                axis_name,
+            )
+        except UnmappedError as error:
+            path = tree.path_of(closed.out_tree, error.args[0], "the result")
+            called = "" if axis_name is None else f" (axis_name={axis_name})"
+            raise VmapAxisError(
+                f"vmap has mapped output{called} but out_axes is None: {path} of {name} depends on the mapped axis; give "
+                "it an axis in out_axes, or reduce over the batch with a collective (axis_name=)"
+            ) from None
         results = apply(program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
         result = tree.unflatten(closed.out_tree, results[: len(outs)])
         if len(tree.leaves_of(result)) == len(outs):

@@ -7,6 +7,7 @@ DTypes of their own: an array carries a `weak` flag beside its dtype, and `promo
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any
 
@@ -14,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from fgrad.config import config
-from fgrad.errors import DtypeError
+from fgrad.errors import DtypeError, describe
 
 
 class Kind(IntEnum):
@@ -127,7 +128,10 @@ def to_dtype(what: Any) -> DType:
     except TypeError:
         name = _BY_NAME.get(what) if isinstance(what, str) else None
         if name is None or name is void:
-            raise DtypeError(f"no dtype is called {what!r}; use one of {', '.join(map(str, ALL))}") from None
+            names = [str(d) for d in ALL]
+            near = get_close_matches(what, names, n=1) if isinstance(what, str) else []
+            way_out = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(names)}"
+            raise DtypeError(f"{describe(what)} is no dtype; {way_out}") from None
         return name
     got = _BY_NP.get(key.newbyteorder("=") if key.byteorder not in "=|" else key)
     if got is None:

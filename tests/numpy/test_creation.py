@@ -8,7 +8,6 @@ import pytest
 
 import fgrad.numpy as fnp
 from fgrad import devices, jit
-from fgrad.errors import ArgumentError
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,7 @@ def test_host_data_is_copied_now(same: Callable[..., None]) -> None:
 
 
 def test_bad_data_says_what_is_wrong() -> None:
-    with pytest.raises(ArgumentError, match="no common shape"):
+    with pytest.raises(ShapeError, match="no common shape"):
         fnp.array([[1], [2, 3]])
     with pytest.raises(OverflowError, match="300 does not fit in uint8"):
         fnp.array([1, 300], np.uint8)

@@ -37,7 +37,7 @@ def test_result_type_takes_numbers_and_arrays() -> None:
     assert fnp.result_type(np.int8, 3.0) == np.float32
     assert fnp.result_type(fnp.ones(2, np.float16), 2.0) == np.float16
     assert fnp.result_type(np.float64(1), fnp.ones(1)) == np.float64
-    with pytest.raises(DtypeError, match="no dtype is called"):
+    with pytest.raises(DtypeError, match="'nothing' of type str is no dtype"):
         fnp.result_type("nothing")
 
 

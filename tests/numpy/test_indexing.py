@@ -193,7 +193,7 @@ def test_masks_select_outside_and_explain_inside(cube: Any, same: Callable[..., 
     each = cube.copy()
     each[cube > 0] = np.arange((cube > 0).sum())
     same(fnp.array(cube).at[cube > 0].set(np.arange((cube > 0).sum())), each)
-    with pytest.raises(ConcretizationError, match=r"x\.at\[mask\]\.set\(value\), nonzero\(mask, size=n\)"):
+    with pytest.raises(ConcretizationError, match=r"x\.at\[mask\]\.set\(value\), .* nonzero\(mask, size=n\)"):
         jit(lambda x: x[x > 0])(cube)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fgrad.backends.cpu.abi import Error
-from fgrad.errors import CallbackFailedError, CancelledError, DeviceError, OutOfBoundsError
+from fgrad.errors import CallbackFailedError, CancelledError, DeviceError, FgradError, OutOfBoundsError
 
 
 def explain(
@@ -21,7 +21,7 @@ def explain(
         return CancelledError(f"{name} was cancelled before it finished")
     if error == Error.CALLBACK:
         cause = raised()
-        if isinstance(cause, OutOfBoundsError) and cause.by_program:
+        if isinstance(cause, FgradError) and cause.by_program:
             return cause
         problem = CallbackFailedError(f"a Python callback inside {name} raised {cause!r}")
         problem.__cause__ = cause

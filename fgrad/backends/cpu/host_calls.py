@@ -121,7 +121,12 @@ def run_host_call(
                 f"declared was {aval}"
             )
         target = window(int(addresses[n + i]), aval.dtype, aval.shape, writable=True)
-        target[...] = array.astype(aval.dtype.np)
+        try:
+            target[...] = array.astype(aval.dtype.np)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"result {i - len(token)} of the callback {spec.name!r} has dtype {array.dtype}, declared was {aval}"
+            ) from None
 
 
 def take_exception(handle: int) -> BaseException | None:

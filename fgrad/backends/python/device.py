@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fgrad.errors import CallbackFailedError, DeviceError, OutOfBoundsError
+from fgrad.errors import CallbackFailedError, DeviceError, FgradError
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import Pool
 from fgrad.hw.window import window
@@ -86,7 +86,7 @@ class PythonExecutable:
         try:
             results = [*token, *spec.callback(*arrays[len(token) :])]
         except Exception as e:
-            if isinstance(e, OutOfBoundsError) and e.by_program:
+            if isinstance(e, FgradError) and e.by_program:
                 raise
             raise CallbackFailedError(f"a Python callback inside {self.name} raised {e!r}") from e
         if len(results) != len(outs):

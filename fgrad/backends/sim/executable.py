@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fgrad.backends.cpu.host_calls import run_host_call
 from fgrad.backends.sim.port import Loaded
-from fgrad.errors import CallbackFailedError, DeviceError
+from fgrad.errors import CallbackFailedError, DeviceError, FgradError
 from fgrad.hw.command import Block, Command, Copy, Exec, Host, Role, Span, Sym
 from fgrad.hw.mock.machine import Context
 from fgrad.hw.mock.packet import listing
@@ -239,6 +239,8 @@ class SimExecutable:
         try:
             run_host_call(self.host_calls[number], addresses)
         except Exception as error:
+            if isinstance(error, FgradError) and error.by_program:
+                raise
             raise CallbackFailedError(f"a Python callback inside {self.name} raised {error!r}") from error
 
     def text(self, stage: str) -> str:

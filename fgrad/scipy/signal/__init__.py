@@ -10,7 +10,10 @@ from fgrad.scipy.signal.spectra import istft as istft
 from fgrad.scipy.signal.spectra import stft as stft
 from fgrad.scipy.signal.spectra import welch as welch
 from fgrad.scipy.signal.trends import detrend as detrend
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch",
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

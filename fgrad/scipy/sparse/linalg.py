@@ -14,6 +14,7 @@ from fgrad import tree_util as trees
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.derivatives import custom_linear_solve
 from fgrad.lax.loops import while_loop
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import is_arraylike, lift
 
 Vector = Any  # a pytree of arrays
@@ -263,3 +264,5 @@ def _correction(matvec: Any, precondition: Any, residual: Vector, width: int) ->
 
 
 __all__ = ["bicgstab", "cg", "gmres"]
+
+trim_public(globals(), __all__)

@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.jit(3.0)

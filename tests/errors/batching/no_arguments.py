@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.vmap(lambda: 1.0)()

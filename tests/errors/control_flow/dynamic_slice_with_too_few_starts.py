@@ -1,0 +1,4 @@
+import fgrad.numpy as fnp
+from fgrad import lax
+
+lax.dynamic_slice(fnp.ones((4, 4)), (0,), (2, 2))

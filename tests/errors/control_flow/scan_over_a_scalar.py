@@ -1,0 +1,3 @@
+from fgrad import lax
+
+lax.scan(lambda c, x: (c, None), 0.0, 5)

@@ -1,0 +1,3 @@
+from fgrad import lax
+
+lax.switch(1.5, [lambda x: x, lambda x: -x], 1.0)

@@ -1,0 +1,3 @@
+from fgrad import lax
+
+lax.while_loop(True, lambda v: v, 0.0)

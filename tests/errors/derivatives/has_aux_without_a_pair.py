@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.grad(lambda x: x * x, has_aux=True)(1.0)

@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.grad(lambda z: z * z, holomorphic=True)(1.0)

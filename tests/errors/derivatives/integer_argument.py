@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.grad(lambda x: x**2)(3)

@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.jacfwd(lambda n: n * 2.0)(3)

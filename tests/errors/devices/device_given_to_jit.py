@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.jit(lambda x: x, device="cpu:1")

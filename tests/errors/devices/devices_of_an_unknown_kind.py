@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.devices("gpu")

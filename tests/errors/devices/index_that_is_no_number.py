@@ -1,0 +1,4 @@
+import fgrad
+
+with fgrad.default_device("cpu:first"):
+    pass

@@ -1,0 +1,4 @@
+import fgrad
+import fgrad.numpy as fnp
+
+fgrad.device_put(fnp.ones(3), "TPU")

@@ -1,0 +1,4 @@
+import fgrad.numpy as fnp
+
+for x in fnp.sum(fnp.ones(3)):
+    print(x)

@@ -1,0 +1,4 @@
+import fgrad.numpy as fnp
+
+params = fnp.ones(3)
+params["w"]

@@ -1,0 +1,3 @@
+import fgrad.numpy as fnp
+
+a, b = fnp.arange(3)

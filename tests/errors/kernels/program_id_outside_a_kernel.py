@@ -1,0 +1,3 @@
+from fgrad.kernels import program_id
+
+program_id(0)

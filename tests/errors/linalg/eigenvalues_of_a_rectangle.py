@@ -1,0 +1,3 @@
+import fgrad.numpy as fnp
+
+fnp.linalg.eigh(fnp.ones((2, 3)))

@@ -1,0 +1,3 @@
+from fgrad import nn, random
+
+nn.initializers.glorot_normal()(random.key(0), (3,))

@@ -1,0 +1,3 @@
+from fgrad import optim
+
+optim.sgd(float("nan"))

@@ -1,0 +1,10 @@
+import fgrad.numpy as fnp
+from fgrad.run.graph import run_graph
+from fgrad.uop import build
+from fgrad.uop.node import uop
+from fgrad.uop.op import Mode, Op
+
+x = fnp.ones(3).as_node()
+one = uop(Op.STORE, (x, build.const(1.0, x.dtype, (3,))), Mode.SET)
+two = uop(Op.STORE, (x, build.const(2.0, x.dtype, (3,))), Mode.SET)
+run_graph([uop(Op.AFTER, (x, one)), uop(Op.AFTER, (x, two))])

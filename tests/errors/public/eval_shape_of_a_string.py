@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.eval_shape(lambda x: x, "float32")

@@ -1,0 +1,3 @@
+from fgrad import random
+
+random.categorical(random.key(0), 1.0)

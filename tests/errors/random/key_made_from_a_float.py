@@ -1,0 +1,3 @@
+from fgrad import random
+
+random.key(0.5)

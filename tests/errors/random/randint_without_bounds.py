@@ -1,0 +1,3 @@
+from fgrad import random
+
+random.randint(random.key(0), (3,))

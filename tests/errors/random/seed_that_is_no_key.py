@@ -1,0 +1,3 @@
+from fgrad import random
+
+random.normal(0, (3,))

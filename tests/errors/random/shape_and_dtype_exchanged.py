@@ -1,0 +1,3 @@
+from fgrad import random
+
+random.normal(random.key(0), "float32", (3,))

@@ -1,0 +1,3 @@
+import fgrad
+
+fgrad.new_ref({"w": 1.0})

@@ -1,0 +1,10 @@
+import fgrad
+import fgrad.numpy as fnp
+
+
+@fgrad.jit
+def make():
+    return fgrad.new_ref(fnp.zeros(3))
+
+
+make()

@@ -1,0 +1,5 @@
+import fgrad
+import fgrad.numpy as fnp
+
+r = fgrad.new_ref(fnp.zeros(3))
+r + 1.0

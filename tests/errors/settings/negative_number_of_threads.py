@@ -1,0 +1,3 @@
+from fgrad import config
+
+config.update("threads", -1)

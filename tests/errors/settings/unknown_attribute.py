@@ -1,0 +1,3 @@
+from fgrad import config
+
+print(config.jax_enable_x46)

@@ -1,0 +1,4 @@
+from fgrad import config
+
+with config.override(chek="nan"):
+    pass

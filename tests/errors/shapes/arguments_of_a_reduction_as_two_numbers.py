@@ -1,0 +1,3 @@
+import fgrad.numpy as fnp
+
+fnp.maximum(1.0)

@@ -1,0 +1,3 @@
+import fgrad.numpy as fnp
+
+fnp.concatenate([fnp.ones((2, 3)), fnp.ones((2, 4))])

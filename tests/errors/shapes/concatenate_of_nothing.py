@@ -1,0 +1,3 @@
+import fgrad.numpy as fnp
+
+fnp.concatenate([])

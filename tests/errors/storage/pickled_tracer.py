@@ -1,0 +1,5 @@
+import pickle
+
+import fgrad
+
+fgrad.jit(lambda x: pickle.dumps(x))(1.0)

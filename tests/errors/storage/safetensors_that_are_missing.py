@@ -1,0 +1,3 @@
+from fgrad import interop
+
+interop.load_safetensors("no_such_folder/weights.safetensors")

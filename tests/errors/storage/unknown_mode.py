@@ -1,0 +1,3 @@
+from fgrad import storage
+
+storage.open_array("weights.npy", mode="w")

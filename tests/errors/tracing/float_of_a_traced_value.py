@@ -1,0 +1,10 @@
+import math
+
+import fgrad
+
+
+def area(r):
+    return math.pi * math.sqrt(r)
+
+
+fgrad.jit(fgrad.grad(area))(2.0)

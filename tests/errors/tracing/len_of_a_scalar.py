@@ -1,0 +1,9 @@
+import fgrad
+
+
+@fgrad.jit
+def count(x):
+    return len(x)
+
+
+count(3.0)

@@ -1,0 +1,6 @@
+import fgrad
+
+
+@fgrad.tree_util.register_pytree_node_class
+class Point:
+    pass
