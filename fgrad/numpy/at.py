@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import note_user_line
+from fgrad.errors import OutOfBoundsError, note_user_line
 from fgrad.numpy.common import lift, public
 from fgrad.numpy.elementwise import divide
 from fgrad.numpy.indexing import fitted, read, value_node, write_at
@@ -62,7 +62,10 @@ def _set_mask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, axis: int, how: 
     t, m = lift(x), lift(mask).node
     if m.shape != t.shape[axis : axis + m.ndim]:
         raise note_user_line(
-            IndexError(f"boolean index of shape {m.shape} does not match shape {t.shape} from axis {axis} on")
+            OutOfBoundsError(
+                f"a boolean index of shape {m.shape} does not fit an array of shape {t.shape}: the axes that it stands "
+                f"for, from axis {axis} on, have shape {t.shape[axis : axis + m.ndim]}"
+            )
         )
     v = value_node(values, t.node.dtype)
     after = t.ndim - axis - m.ndim

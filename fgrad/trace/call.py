@@ -111,7 +111,7 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
 
 def _refuse_hidden(call: Call, d: list[Maybe]) -> None:
     """A value that a custom function closes over is no argument of its rule: its derivative would be lost."""
-    if any([t is not None for t in d[: len(call.rule.captured)]]):
+    if any([t is not None for t in d[: len(getattr(call.rule, "captured", ()))]]):
         raise ArgumentError(
             f"the {call.kind} function{_name(call)} closes over a value that is differentiated, or has it as one of "
             "nondiff_argnums: its rule says nothing of that derivative; make the value an argument that the rule is "

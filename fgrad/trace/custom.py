@@ -20,6 +20,7 @@ import optree
 from fgrad.errors import ArgumentError, MissingRuleError, ShapeError, describe
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves
+from fgrad.trace.frames import trim_methods
 from fgrad.trace.maybe import Maybe
 from fgrad.trace.ref import (
     Held,
@@ -430,6 +431,9 @@ class _JvpRule(Rule):
         fixed_up = self.rebound([*outs_there, *there], primals, meaning)
         it = iter(fixed_up[len(outs_there) :])
         return fixed_up[: len(outs_there)], [None if d is None else next(it) for d in douts]
+
+
+trim_methods(Custom, ("__call__",))
 
 
 class custom_jvp(Custom):

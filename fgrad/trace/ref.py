@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.errors import DtypeError, LeakedTracerError, OrderingError, ShapeError
+from fgrad.errors import ArgumentError, DtypeError, LeakedTracerError, OrderingError, ShapeError, describe
 from fgrad.trace import tree
 from fgrad.trace.frames import trim_methods
 from fgrad.trace.stage import Stage, execute, stages
@@ -441,8 +441,14 @@ def free_ref(ref: Ref) -> None:
     freeze(ref)
 
 
+def _need_ref(x: Any, what: str) -> None:
+    if not isinstance(x, Ref):
+        raise ArgumentError(f"{what} takes a Ref, as new_ref makes it, got {describe(x)}")
+
+
 def freeze(ref: Ref) -> Any:
     """The final contents; the Ref cannot be used afterwards."""
+    _need_ref(ref, "freeze")
     value = ref.get()
     ref._frozen = True
     return value
@@ -450,6 +456,7 @@ def freeze(ref: Ref) -> Any:
 
 def swap(ref: Ref, index: Any, value: Any) -> Any:
     """Write `value` at `index` of a Ref and return what was there before."""
+    _need_ref(ref, "swap")
     return ref.swap(index, value)
 
 

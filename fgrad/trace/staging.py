@@ -97,8 +97,8 @@ def lift_results(out: Any, what: str) -> tuple[list[Tracer], tree.TreeDef]:
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Ref):
             raise ArgumentError(
-                f"{what} returned a Ref ({leaf.aval}) at {tree.path_of(spec, i, 'the result')}, but a Ref cannot leave a "
-                "traced function; return what it contains, ref[...] or freeze(ref)"
+                f"{what} returned a Ref ({leaf.aval}) at {tree.path_of(spec, i, 'the result')}, but a Ref cannot leave "
+                "a traced function; return what it contains, ref[...] or freeze(ref)"
             )
         if not is_arraylike(leaf):
             raise ArgumentError(

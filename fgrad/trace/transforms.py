@@ -573,8 +573,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         place = tree.difference(closed.out_tree, ct_spec, "cotangent")
         if place is not None:
             raise ArgumentError(
-                f"linear_transpose: the cotangent tree does not match the output of {function_name(fun)}: {place[0]} is "
-                f"{place[2]}, and the output {place[1]}"
+                f"linear_transpose: the cotangent tree does not match the output of {function_name(fun)}: {place[0]} "
+                f"is {place[2]}, and the output {place[1]}"
             )
         given = [operand(x) for x in cts]
         for t, a in zip(given, closed.out_avals, strict=True):

@@ -64,7 +64,7 @@ def test_positions_of_what_is_not_zero(as_numpy: Callable[..., None], same: Call
     same(fnp.nonzero(ints, size=30, fill_value=-1), [np.append(i, [-1] * (30 - n)) for i in found])
     same(fnp.argwhere(ints, size=2), np.argwhere(ints)[:2])
     same(fnp.flatnonzero(np.zeros(3), size=2, fill_value=9), [9, 9])
-    with pytest.raises(ConcretizationError, match="nonzero: give size="):
+    with pytest.raises(ConcretizationError, match="In nonzero, give size="):
         jit(fnp.nonzero)(ints)
     with pytest.raises(ValueError, match="atleast_1d"):
         fnp.nonzero(3)
@@ -99,7 +99,7 @@ def test_unique_elements_of_a_known_number(same: Callable[..., None], ints: Any)
     same(got[2], inverse)
     same(got[0][n:], np.full(12 - n, values[0]))
     same(fnp.unique(np.array([3, 1, 3]), size=4, fill_value=-1), [1, 3, -1, -1])
-    with pytest.raises(ConcretizationError, match="unique: give size="):
+    with pytest.raises(ConcretizationError, match="In unique, give size="):
         jit(fnp.unique)(ints)
 
 

@@ -1,5 +1,7 @@
 """FGRAD_TRACEBACK: whose frames the traceback of an error shows."""
 
+import importlib
+import inspect
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +58,7 @@ def test_full_keeps_all(name: str) -> None:
 def test_the_note_with_the_users_line_stays() -> None:
     with pytest.raises(ShapeError) as caught:
         fgrad.jit(add_rows)(fnp.ones(3))
-    assert any("test_traceback.py:18, in add_rows" in note for note in caught.value.__notes__)
+    assert any("test_traceback.py:20, in add_rows" in note for note in caught.value.__notes__)
 
 
 def test_the_chain_of_causes_stays() -> None:
@@ -79,6 +81,34 @@ def test_an_error_of_the_users_own_is_trimmed_too() -> None:
     with pytest.raises(KeyError) as caught:
         fgrad.jit(f)(1.0)
     assert set(frames_of(caught.value)) == {__file__}
+
+
+MODULES = [
+    "fgrad", "fgrad.numpy", "fgrad.numpy.linalg", "fgrad.numpy.fft", "fgrad.lax", "fgrad.lax.linalg", "fgrad.nn",
+    "fgrad.nn.initializers", "fgrad.random", "fgrad.optim", "fgrad.tree", "fgrad.tree_util", "fgrad.image", "fgrad.ops",
+    "fgrad.debug", "fgrad.storage", "fgrad.interop", "fgrad.dlpack", "fgrad.ref", "fgrad.scipy.special",
+    "fgrad.scipy.linalg", "fgrad.scipy.stats", "fgrad.scipy.signal", "fgrad.scipy.optimize",
+    "fgrad.scipy.sparse.linalg",
+]  # fmt: skip
+
+
+class Nonsense:
+    """What no function takes."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_public_function_shows_frames_of_fgrad(name: str) -> None:
+    module = importlib.import_module(name)
+    for f in [getattr(module, public) for public in module.__all__ if public != "clear_caches"]:
+        if not inspect.isfunction(f):
+            continue
+        needed = [p for p in inspect.signature(f).parameters.values() if p.default is p.empty and p.kind <= 1]
+        try:
+            f(*[Nonsense()] * len(needed))
+        except AttributeError:
+            pass  # of the object, asked for what it has not: it looks like a bug of ours
+        except Exception as error:
+            assert set(frames_of(error)) == {__file__}, f.__name__
 
 
 def test_what_looks_like_a_bug_of_ours_keeps_its_frames() -> None:
