@@ -8,6 +8,7 @@ import pytest
 
 import fgrad.numpy as fnp
 from fgrad import devices, jit
+from fgrad.errors import ShapeError
 
 
 @pytest.mark.parametrize(

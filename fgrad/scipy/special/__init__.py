@@ -7,7 +7,10 @@ from fgrad.scipy.special.elementary import *
 from fgrad.scipy.special.hypergeometric import *
 from fgrad.scipy.special.integrals import *
 from fgrad.scipy.special.orthogonal import *
+from fgrad.trace.frames import trim_public
 
 __all__ = [
     *complex_functions.__all__, *elementary.__all__, *hypergeometric.__all__, *integrals.__all__, *orthogonal.__all__,
 ]  # fmt: skip
+
+trim_public(globals(), __all__)

@@ -12,7 +12,6 @@ from fgrad.nn.normalizations import log_softmax, logsumexp, softmax
 from fgrad.numpy.common import binary, public
 from fgrad.scipy.special.common import horner, in_double, lgamma, like, log1p, nary, unary
 from fgrad.trace.arraylike import Array
-from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike
 from fgrad.uop import build
 from fgrad.uop.build import add, div, exp, log, mul, neg, sub, where
@@ -349,5 +348,3 @@ __all__ = [
     "i0e", "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln",
     "ndtr", "ndtri", "poch", "polygamma", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
-
-trim_public(globals(), __all__)
