@@ -31,7 +31,7 @@ def report(path: Path) -> str:
         lines = [line for line in lines if not re.fullmatch(r"\s*[~^]+\s*", line)]
         caught = [c.__name__ for c in type(error).__mro__ if c is not object and c is not BaseException]
         text = "\n".join([*lines, "", f"except {', '.join(caught)}", ""])
-        return re.sub(rf"[^\s\"']*{re.escape(path.name)}", path.name, text)
+        return re.sub(rf"[^\s\"'(]*{re.escape(path.name)}", path.name, text)
     raise AssertionError(f"{name_of(path)} runs to its end: where is the mistake?")
 
 
