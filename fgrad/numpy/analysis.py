@@ -46,55 +46,111 @@ def _scaled(op: Op, x: ArrayLike, before: Number | None, after: Number | None, p
 
 @public()
 def exp(x: ArrayLike) -> Array:
-    """e**x."""
+    """e**x.
+
+    Of every element; integers and bools become the default float. Overflows to inf.
+
+    >>> exp(array([0.0, 1.0, 100.0]))
+    Array([1.       , 2.7182817,       inf], dtype=float32)
+    """
     return _smooth(Op.EXP, x)
 
 
 @public()
 def exp2(x: ArrayLike) -> Array:
-    """2**x."""
+    """2**x.
+
+    Of every element; integers and bools become the default float, and give exact powers.
+
+    >>> exp2(array([0, 3, -1]))
+    Array([1. , 8. , 0.5], dtype=float32)
+    """
     return _scaled(Op.EXP2, x, math.log(2), None, Op.EXP)
 
 
 @public()
 def expm1(x: ArrayLike) -> Array:
-    """exp(x) - 1, accurate near 0."""
+    """exp(x) - 1, accurate near 0.
+
+    Where exp(x) - 1 would lose its digits. Integers and bools become the default float.
+
+    >>> expm1(array([1e-10, 1.0]))
+    Array([1.0000000e-10, 1.7182819e+00], dtype=float32)
+    """
     return _smooth(Op.EXPM1, x)
 
 
 @public()
 def log(x: ArrayLike) -> Array:
-    """The natural logarithm: -inf at 0, NaN below."""
+    """The natural logarithm: -inf at 0, NaN below.
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> log(array([1.0, e, 0.0]))
+    Array([  0.,   1., -inf], dtype=float32)
+    """
     return _smooth(Op.LOG, x)
 
 
 @public()
 def log2(x: ArrayLike) -> Array:
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    -inf at 0, NaN below. Exact at powers of two; integers become the default float.
+
+    >>> log2(array([8, 10]))
+    Array([3.      , 3.321928], dtype=float32)
+    """
     return _scaled(Op.LOG2, x, None, 1 / math.log(2), Op.LOG)
 
 
 @public()
 def log10(x: ArrayLike) -> Array:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    -inf at 0, NaN below. Exact at powers of ten; integers become the default float.
+
+    >>> log10(array([1000, 2]))
+    Array([3.     , 0.30103], dtype=float32)
+    """
     return _scaled(Op.LOG10, x, None, 1 / math.log(10), Op.LOG)
 
 
 @public()
 def log1p(x: ArrayLike) -> Array:
-    """log(1 + x), accurate near 0."""
+    """log(1 + x), accurate near 0.
+
+    -inf at -1, NaN below. Integers and bools become the default float.
+
+    >>> log1p(array([1e-10, 1.0]))
+    Array([1.000000e-10, 6.931472e-01], dtype=float32)
+    """
     return _smooth(Op.LOG1P, x)
 
 
 @public()
 def sqrt(x: ArrayLike) -> Array:
-    """The square root; NaN for negative reals. Its derivative at 0 is inf."""
+    """The square root; NaN for negative reals. Its derivative at 0 is inf.
+
+    Integers and bools become the default float; complex numbers have the root with a real part >= 0.
+
+    >>> sqrt(array([4.0, 2.0, -1.0]))
+    Array([2.       , 1.4142135,       nan], dtype=float32)
+    >>> sqrt(array([-4 + 0j]))
+    Array([0.+2.j], dtype=complex64)
+    """
     return _smooth(Op.SQRT, x)
 
 
 @public()
 def cbrt(x: ArrayLike) -> Array:
-    """The real cube root, of negative numbers too."""
+    """The real cube root, of negative numbers too.
+
+    The shape is that of x; integers become the default float, complex numbers are refused with DtypeError.
+
+    >>> cbrt(array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """
     return _smooth(Op.CBRT, x)
 
 
@@ -139,14 +195,26 @@ def _complex_log_add(x: UOp, y: UOp) -> UOp:
 
 @binary
 def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """log(exp(x1) + exp(x2)), without overflow."""
+    """log(exp(x1) + exp(x2)), without overflow.
+
+    x1 and x2 broadcast; both may be -inf. Integers become the default float.
+
+    >>> logaddexp(1000.0, 1000.0)
+    Array(1000.6932, dtype=float32, weak_type=True)
+    """
     (x, y), dtype, weak = common("logaddexp", x1, x2, least=dt.default_float())
     return Tracer((_complex_log_add if dtype.is_complex else log_add)(x, y), weak)
 
 
 @binary
 def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """log2(2**x1 + 2**x2), without overflow."""
+    """log2(2**x1 + 2**x2), without overflow.
+
+    x1 and x2 broadcast; both may be -inf. Integers become the default float, complex numbers are refused.
+
+    >>> logaddexp2(array([1.0, 3.0]), array([1.0, 3.0]))
+    Array([2., 4.], dtype=float32)
+    """
     (x, y), dtype, weak = common("logaddexp2", x1, x2, least=dt.default_float())
     ln2 = math.log(2)
     if dtype.is_complex:
@@ -157,73 +225,145 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
 # ---- trigonometry
 @public()
 def sin(x: ArrayLike) -> Array:
-    """The sine of an angle in radians."""
+    """The sine of an angle in radians.
+
+    Of every element; integers and bools become the default float. Accurate for large angles too.
+
+    >>> sin(array([0.0, pi / 2, 1e10]))
+    Array([ 0.        ,  1.        , -0.48750603], dtype=float32)
+    """
     return _smooth(Op.SIN, x)
 
 
 @public()
 def cos(x: ArrayLike) -> Array:
-    """The cosine of an angle in radians."""
+    """The cosine of an angle in radians.
+
+    Of every element; integers and bools become the default float. Accurate for large angles too.
+
+    >>> cos(array([0.0, pi, 1e10]))
+    Array([ 1.        , -1.        ,  0.87311965], dtype=float32)
+    """
     return _smooth(Op.COS, x)
 
 
 @public()
 def tan(x: ArrayLike) -> Array:
-    """The tangent of an angle in radians."""
+    """The tangent of an angle in radians.
+
+    Of every element; integers and bools become the default float.
+
+    >>> tan(array([0.0, pi / 4]))
+    Array([0., 1.], dtype=float32)
+    """
     return _smooth(Op.TAN, x)
 
 
 @public()
 def arcsin(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with that sine; NaN outside [-1, 1]."""
+    """The angle in [-pi/2, pi/2] with that sine; NaN outside [-1, 1].
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> arcsin(array([0.0, 0.5, 1.0]))
+    Array([0.       , 0.5235988, 1.5707964], dtype=float32)
+    """
     return _smooth(Op.ASIN, x)
 
 
 @public()
 def arccos(x: ArrayLike) -> Array:
-    """The angle in [0, pi] with that cosine; NaN outside [-1, 1]."""
+    """The angle in [0, pi] with that cosine; NaN outside [-1, 1].
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> arccos(array([1.0, 0.0, -1.0]))
+    Array([0.       , 1.5707964, 3.1415927], dtype=float32)
+    """
     return _smooth(Op.ACOS, x)
 
 
 @public()
 def arctan(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with that tangent."""
+    """The angle in [-pi/2, pi/2] with that tangent.
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> arctan(array([0.0, 1.0, inf]))
+    Array([0.       , 0.7853982, 1.5707964], dtype=float32)
+    """
     return _smooth(Op.ATAN, x)
 
 
 @public()
 def sinh(x: ArrayLike) -> Array:
-    """The hyperbolic sine."""
+    """The hyperbolic sine.
+
+    Of every element; integers and bools become the default float. Accurate near 0, overflows to inf.
+
+    >>> sinh(array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
     return _smooth(Op.SINH, x)
 
 
 @public()
 def cosh(x: ArrayLike) -> Array:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine.
+
+    Of every element; integers and bools become the default float. Overflows to inf.
+
+    >>> cosh(array([0.0, 1.0, 100.0]))
+    Array([1.       , 1.5430807,       inf], dtype=float32)
+    """
     return _smooth(Op.COSH, x)
 
 
 @public()
 def tanh(x: ArrayLike) -> Array:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Of every element; integers and bools become the default float.
+
+    >>> tanh(array([-inf, 0.0, 0.5]))
+    Array([-1.        ,  0.        ,  0.46211717], dtype=float32)
+    """
     return _smooth(Op.TANH, x)
 
 
 @public()
 def arcsinh(x: ArrayLike) -> Array:
-    """The number with that hyperbolic sine."""
+    """The number with that hyperbolic sine.
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> arcsinh(array([-1.0, 0.0, 1.0]))
+    Array([-0.8813736,  0.       ,  0.8813736], dtype=float32)
+    """
     return _smooth(Op.ASINH, x)
 
 
 @public()
 def arccosh(x: ArrayLike) -> Array:
-    """The number >= 0 with that hyperbolic cosine; NaN below 1."""
+    """The number >= 0 with that hyperbolic cosine; NaN below 1.
+
+    Integers and bools become the default float; complex numbers have the principal value.
+
+    >>> arccosh(array([1.0, 2.0]))
+    Array([0.      , 1.316958], dtype=float32)
+    """
     return _smooth(Op.ACOSH, x)
 
 
 @public()
 def arctanh(x: ArrayLike) -> Array:
-    """The number with that hyperbolic tangent; NaN outside [-1, 1]."""
+    """The number with that hyperbolic tangent; NaN outside [-1, 1].
+
+    -inf and inf at -1 and 1. Integers and bools become the default float.
+
+    >>> arctanh(array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.54930615,        inf], dtype=float32)
+    """
     return _smooth(Op.ATANH, x)
 
 
@@ -243,7 +383,13 @@ def _float_pair(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @binary
 def arctan2(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The angle of the point (x2, x1) in [-pi, pi]."""
+    """The angle of the point (x2, x1) in [-pi, pi].
+
+    x1 and x2 broadcast; signed zeros choose the side of the cut. Complex numbers are refused with DtypeError.
+
+    >>> arctan2(array([1.0, -0.0]), array([1.0, -1.0]))
+    Array([ 0.7853982, -3.1415927], dtype=float32)
+    """
     return _float_pair("arctan2", Op.ATAN2, x1, x2)
 
 
@@ -252,26 +398,50 @@ atan2 = alias(arctan2, "atan2")
 
 @binary
 def hypot(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """sqrt(x1**2 + x2**2), without overflow."""
+    """sqrt(x1**2 + x2**2), without overflow.
+
+    x1 and x2 broadcast; integers become the default float. The derivative at (0, 0) is 0.
+
+    >>> hypot(3e30, 4e30)
+    Array(5.e+30, dtype=float32, weak_type=True)
+    """
     return _float_pair("hypot", Op.HYPOT, x1, x2)
 
 
 @binary
 def copysign(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """|x1| with the sign of x2 (signed zeros count)."""
+    """|x1| with the sign of x2 (signed zeros count).
+
+    x1 and x2 broadcast; integers become the default float.
+
+    >>> copysign(array([1.0, 2.0]), array([-1.0, -0.0]))
+    Array([-1., -2.], dtype=float32)
+    """
     return _float_pair("copysign", Op.COPYSIGN, x1, x2)
 
 
 @public()
 def deg2rad(x: ArrayLike) -> Array:
-    """Degrees to radians."""
+    """Degrees to radians.
+
+    x * pi / 180 of real numbers; integers become the default float.
+
+    >>> deg2rad(array([0.0, 90.0, 180.0]))
+    Array([0.       , 1.5707964, 3.1415927], dtype=float32)
+    """
     (node,), _, weak = promoted(x, least=dt.default_float())
     return Tracer(build.mul(node, math.pi / 180), weak)
 
 
 @public()
 def rad2deg(x: ArrayLike) -> Array:
-    """Radians to degrees."""
+    """Radians to degrees.
+
+    x * 180 / pi of real numbers; integers become the default float.
+
+    >>> rad2deg(array([0.0, pi]))
+    Array([  0., 180.], dtype=float32)
+    """
     (node,), _, weak = promoted(x, least=dt.default_float())
     return Tracer(build.mul(node, 180 / math.pi), weak)
 
@@ -282,7 +452,13 @@ degrees = alias(rad2deg, "degrees")
 
 @public()
 def sinc(x: ArrayLike) -> Array:
-    """sin(pi x) / (pi x), 1 at 0 (with the derivatives of the function there, up to the second)."""
+    """sin(pi x) / (pi x), 1 at 0 (with the derivatives of the function there, up to the second).
+
+    Of real and complex numbers; integers become the default float.
+
+    >>> sinc(array([0.0, 0.5, 1.0]))
+    Array([ 1.0000000e+00,  6.3661975e-01, -2.7827534e-08], dtype=float32)
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     angle_ = build.mul(node, math.pi)
     zero = build.eq(node, 0)
@@ -300,6 +476,11 @@ def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0.
 
     The mean of exp(x cos t) over the circle by the trapezoid rule, which converges exponentially.
+
+    Of real numbers; even, and accurate for all of them until it overflows.
+
+    >>> i0(array([0.0, 1.0, 5.0]))
+    Array([ 1.      ,  1.266066, 27.239874], dtype=float32)
     """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(not dtype.is_complex, "i0", "it takes real numbers")
@@ -320,21 +501,39 @@ def i0(x: ArrayLike) -> Array:
 # ---- complex numbers
 @public()
 def real(val: ArrayLike) -> Array:
-    """The real part; real numbers themselves."""
+    """The real part; real numbers themselves.
+
+    -> the real dtype of val.
+
+    >>> real(array([1 + 2j, 3.0]))
+    Array([1., 3.], dtype=float32)
+    """
     t = lift(val)
     return Tracer(build.real(t.node) if t.node.dtype.is_complex else t.node, t.weak)
 
 
 @public()
 def imag(val: ArrayLike) -> Array:
-    """The imaginary part; zeros for real numbers."""
+    """The imaginary part; zeros for real numbers.
+
+    -> the real dtype of val.
+
+    >>> imag(array([1 + 2j, 3.0]))
+    Array([2., 0.], dtype=float32)
+    """
     t = lift(val)
     return Tracer(build.imag(t.node) if t.node.dtype.is_complex else build.zeros_like(t.node), t.weak)
 
 
 @public()
 def conjugate(x: ArrayLike) -> Array:
-    """The complex conjugate; real numbers themselves."""
+    """The complex conjugate; real numbers themselves.
+
+    Shape and dtype are those of x.
+
+    >>> conj(array([1 + 2j, 3.0]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
+    """
     t = lift(x)
     if not t.node.dtype.is_complex:
         return Tracer(t.node, t.weak)
@@ -346,7 +545,15 @@ conj = alias(conjugate, "conj")
 
 @public(static=("deg",))
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """The argument of a complex number, in radians or degrees."""
+    """The argument of a complex number, in radians or degrees.
+
+    -> the real dtype of z; reals give 0, or pi where negative. The derivative at 0 is 0.
+
+    >>> angle(array([1j, -1.0, 2.0]))
+    Array([1.5707964, 3.1415927, 0.       ], dtype=float32)
+    >>> angle(1 + 1j, deg=True)
+    Array(45., dtype=float32, weak_type=True)
+    """
     (node,), dtype, weak = promoted(z, least=dt.default_float())
     if dtype.is_complex:
         re, im = build.real(node), build.imag(node)

@@ -35,37 +35,75 @@ def _bits(name: str, op: Op, x1: ArrayLike, x2: ArrayLike, bools: bool = True) -
 
 @binary
 def bitwise_and(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 & x2 of integers or bools."""
+    """x1 & x2 of integers or bools.
+
+    The operands broadcast; floats raise DtypeError.
+
+    >>> bitwise_and(array([12, 7]), 10)
+    Array([8, 2], dtype=int64)
+    """
     return _bits("bitwise_and", Op.AND, x1, x2)
 
 
 @binary
 def bitwise_or(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 | x2 of integers or bools."""
+    """x1 | x2 of integers or bools.
+
+    The operands broadcast; floats raise DtypeError.
+
+    >>> bitwise_or(array([12, 7]), 10)
+    Array([14, 15], dtype=int64)
+    """
     return _bits("bitwise_or", Op.OR, x1, x2)
 
 
 @binary
 def bitwise_xor(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 ^ x2 of integers or bools."""
+    """x1 ^ x2 of integers or bools.
+
+    The operands broadcast; floats raise DtypeError.
+
+    >>> bitwise_xor(array([12, 7]), 10)
+    Array([ 6, 13], dtype=int64)
+    """
     return _bits("bitwise_xor", Op.XOR, x1, x2)
 
 
 @binary
 def left_shift(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 << x2 of integers; 0 when all bits are shifted out."""
+    """x1 << x2 of integers; 0 when all bits are shifted out.
+
+    x1 and x2 broadcast; floats raise DtypeError.
+
+    >>> left_shift(array([1, 3]), array([4, 70]))
+    Array([16,  0], dtype=int64)
+    """
     return _bits("left_shift", Op.SHL, x1, x2, bools=False)
 
 
 @binary
 def right_shift(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 >> x2 of integers; the sign is kept."""
+    """x1 >> x2 of integers; the sign is kept.
+
+    x1 and x2 broadcast; floats raise DtypeError.
+
+    >>> right_shift(array([16, -1]), 2)
+    Array([ 4, -1], dtype=int64)
+    """
     return _bits("right_shift", Op.SHR, x1, x2, bools=False)
 
 
 @public()
 def invert(x: ArrayLike) -> Array:
-    """~x: all bits flipped; of bools: not."""
+    """~x: all bits flipped; of bools: not.
+
+    Raises DtypeError for floats.
+
+    >>> invert(array([0, 7]))
+    Array([-1, -8], dtype=int64)
+    >>> invert(array([True, False]))
+    Array([False,  True], dtype=bool)
+    """
     t = lift(x)
     need(
         not t.node.dtype.is_inexact,
@@ -95,7 +133,13 @@ def signed(dtype: DType) -> DType:
 
 @public()
 def bitwise_count(x: ArrayLike) -> Array:
-    """The number of 1 bits in |x|, as uint8."""
+    """The number of 1 bits in |x|, as uint8.
+
+    Raises DtypeError for floats.
+
+    >>> bitwise_count(array([0, 7, -8]))
+    Array([0, 3, 1], dtype=uint8)
+    """
     t = lift(x)
     need(
         t.node.dtype.kind in (Kind.INT, Kind.UINT, Kind.BOOL),
@@ -139,7 +183,14 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 
 @public(static=("axis", "count", "bitorder"))
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
-    """The bits of uint8 numbers along `axis`, as uint8 zeros and ones."""
+    """The bits of uint8 numbers along `axis`, as uint8 zeros and ones.
+
+    axis=None takes the array laid out flat. `count` is how many bits to give, negative: how many to leave out at the
+    end. Raises DtypeError for other dtypes.
+
+    >>> unpackbits(array([5], dtype="uint8"))
+    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
+    """
     x = lift(a).node
     need(x.dtype is dt.uint8, "unpackbits", f"it takes uint8, got {x.dtype}")
     if axis is None:
@@ -177,13 +228,25 @@ def euclid(x: UOp, y: UOp) -> UOp:
 
 @binary
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The greatest common divisor, >= 0; gcd(0, 0) is 0."""
+    """The greatest common divisor, >= 0; gcd(0, 0) is 0.
+
+    x1 and x2 broadcast; others than integers raise DtypeError.
+
+    >>> gcd(array([12, 0, -8]), array([18, 5, 6]))
+    Array([6, 5, 2], dtype=int64)
+    """
     x, y, weak = _integers("gcd", x1, x2)
     return Tracer(euclid(x, y), weak)
 
 
 @binary
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The least common multiple, >= 0; 0 if either is 0."""
+    """The least common multiple, >= 0; 0 if either is 0.
+
+    x1 and x2 broadcast; others than integers raise DtypeError.
+
+    >>> lcm(array([4, 0]), array([6, 3]))
+    Array([12,  0], dtype=int64)
+    """
     x, y, weak = _integers("lcm", x1, x2)
     return Tracer(build.mul(build.idiv(x, euclid(x, y)), y), weak)  # divided by 0 is 0

@@ -56,6 +56,13 @@ def convolve(
 
     mode   "full": wherever they overlap; "same": as long as the longer one; "valid": where they
            overlap entirely
+
+    -> [n + m - 1] for "full". Raises ShapeError for anything but vectors, or an empty one.
+
+    >>> convolve(array([1, 2, 3]), array([0, 1]))
+    Array([0, 1, 2, 3], dtype=int64)
+    >>> convolve(array([1, 2, 3]), array([0, 1]), "same")
+    Array([0, 1, 2], dtype=int64)
     """
     x, y, kind, weak = _vectors("convolve", a, v, preferred_element_type)
     if y.size > x.size:
@@ -72,7 +79,13 @@ def correlate(
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """out[i] = sum_k a[i + k] conj(v[k]) of two vectors; modes as in `convolve`."""
+    """out[i] = sum_k a[i + k] conj(v[k]) of two vectors; modes as in `convolve`.
+
+    Raises ShapeError for anything but vectors, or an empty one.
+
+    >>> correlate(array([1, 2, 3]), array([0, 1]))
+    Array([2, 3], dtype=int64)
+    """
     x, y, kind, weak = _vectors("correlate", a, v, preferred_element_type)
     y = _conjugate(y)
     if y.size > x.size:  # slide the shorter one the other way
@@ -97,7 +110,15 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """The n-th difference of neighbours along `axis`; of bools: whether they differ."""
+    """The n-th difference of neighbours along `axis`; of bools: whether they differ.
+
+    The axis becomes shorter by n, unless `prepend` and `append` (arrays, or numbers) are put at its ends first.
+
+    >>> diff(array([1, 2, 4, 7]))
+    Array([1, 2, 3], dtype=int64)
+    >>> diff(array([1, 2, 4, 7]), 2)
+    Array([1, 1], dtype=int64)
+    """
     if n < 0:
         raise note_user_line(ValueError(f"diff: n must not be negative, got {n}"))
     given = [v for v in (prepend, a, append) if v is not None]
@@ -119,7 +140,13 @@ def diff(
 
 @public()
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
-    """The differences of neighbours of the array laid out flat, with something before and after."""
+    """The differences of neighbours of the array laid out flat, with something before and after.
+
+    -> a vector of size - 1 elements and those of `to_begin` and `to_end`.
+
+    >>> ediff1d(array([1, 2, 4]), to_end=array([99]))
+    Array([ 1,  2, 99], dtype=int64)
+    """
     t = lift(ary)
     flat = build.reshape(t.node, (t.size,))
     parts = [_difference(flat, 0)]
@@ -132,7 +159,15 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 @public(static=("axis",))
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral along `axis` by the trapezoid rule, over points `x` or at distance `dx`."""
+    """The integral along `axis` by the trapezoid rule, over points `x` or at distance `dx`.
+
+    The axis is gone from the result; integers become the default float.
+
+    >>> trapezoid(array([1.0, 2.0, 3.0]))
+    Array(4., dtype=float32)
+    >>> trapezoid(array([1.0, 2.0, 3.0]), x=array([0.0, 2.0, 3.0]))
+    Array(5.5, dtype=float32)
+    """
     given = [y, dx if x is None else x]
     (f, h), _, weak = promoted(*given, least=dt.default_float())
     i = axis_of(axis, f.ndim, "trapezoid")
@@ -199,6 +234,13 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Any = None, edge_order: in
 
     varargs      the distance of the points, or their coordinates, one for all axes or one for each
     edge_order   order of the differences at the ends, 1 or 2
+
+    Results have the shape of f; an axis needs edge_order + 1 elements.
+
+    >>> gradient(array([1.0, 2.0, 4.0, 7.0]))
+    Array([1. , 1.5, 2.5, 3. ], dtype=float32)
+    >>> gradient(array([1.0, 2.0, 4.0]), array([0.0, 2.0, 3.0]))
+    Array([0.5, 1.5, 2. ], dtype=float32)
     """
     return _gradient(f, list(varargs), axis, edge_order)
 

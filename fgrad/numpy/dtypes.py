@@ -89,7 +89,13 @@ def result_type(*args: Any) -> np.dtype[Any]:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype[Any]:
-    """The dtype that two dtypes meet in; raises DtypeError if there is none."""
+    """The dtype that two dtypes meet in; raises DtypeError if there is none.
+
+    >>> promote_types("int32", "float16")
+    dtype('float16')
+    >>> promote_types("uint8", "int8")
+    dtype('int16')
+    """
     return result_type(np.dtype(to_dtype(a).np) if not isinstance(a, type) else a,
                        np.dtype(to_dtype(b).np) if not isinstance(b, type) else b)  # fmt: skip
 
@@ -102,6 +108,9 @@ def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a cast is allowed by `casting`: no, equiv, safe, same_kind or unsafe.
 
     A Python number can be cast safely to any dtype of its kind or above.
+
+    >>> can_cast("int32", "float64"), can_cast("float64", "int32"), can_cast(3, "uint8")
+    (True, False, True)
     """
     if is_scalar(from_) and not isinstance(from_, np.generic):
         kinds = {bool: Kind.BOOL, int: Kind.UINT, float: Kind.FLOAT, complex: Kind.COMPLEX}
@@ -123,6 +132,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether the first dtype lies below the second one.
 
     The second may be a dtype or an abstract class such as `floating`.
+
+    >>> issubdtype("float16", floating), issubdtype(bfloat16, floating), issubdtype("int8", floating)
+    (True, True, False)
     """
     first = _named(arg1)
     if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
@@ -196,7 +208,13 @@ class FloatInfo:
 
 
 def finfo(dtype: Any) -> FloatInfo:
-    """Limits of a floating dtype (or of an array's dtype); of a complex one those of its parts."""
+    """Limits of a floating dtype (or of an array's dtype); of a complex one those of its parts.
+
+    Python floats: `eps`, `max`, `min`, `tiny`, `smallest_subnormal` ..; `bits` and `dtype`. Raises ValueError for integers.
+
+    >>> finfo("float32").eps, finfo("float32").bits
+    (1.1920928955078125e-07, 32)
+    """
     kind = _kind(dtype)[0]
     if not kind.is_inexact:
         raise note_user_line(ValueError(f"finfo: {kind} is no floating dtype; use iinfo"))
@@ -204,7 +222,13 @@ def finfo(dtype: Any) -> FloatInfo:
 
 
 def iinfo(dtype: Any) -> Any:
-    """Limits of an integer dtype (or of an array's dtype): `bits`, `min` and `max`, Python ints."""
+    """Limits of an integer dtype (or of an array's dtype): `bits`, `min` and `max`, Python ints.
+
+    Raises ValueError for floats.
+
+    >>> iinfo("int8").max
+    127
+    """
     kind = _kind(dtype)[0]
     if not kind.is_int:
         raise note_user_line(ValueError(f"iinfo: {kind} is no integer dtype; use finfo"))
@@ -212,17 +236,29 @@ def iinfo(dtype: Any) -> Any:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype is complex (whatever the values)."""
+    """Whether the dtype is complex (whatever the values).
+
+    >>> iscomplexobj(array([1j])), iscomplexobj(1.0)
+    (True, False)
+    """
     return _kind(x)[0].is_complex
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the dtype is not complex."""
+    """Whether the dtype is not complex.
+
+    >>> isrealobj(array([1j])), isrealobj(1.0)
+    (False, True)
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> bool:
-    """Whether it is a number, or a 0-d array."""
+    """Whether it is a number, or a 0-d array.
+
+    >>> isscalar(2.5), isscalar(array(2.5)), isscalar(array([2.5]))
+    (True, True, False)
+    """
     if isinstance(element, Array):
         return element.ndim == 0
     return bool(np.isscalar(element)) or (is_arraylike(element) and np.ndim(element) == 0)

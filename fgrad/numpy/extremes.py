@@ -47,13 +47,25 @@ def _extreme(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @binary
 def maximum(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The larger one; NaN if either is. At ties the derivative is shared evenly."""
+    """The larger one; NaN if either is. At ties the derivative is shared evenly.
+
+    The operands broadcast.
+
+    >>> maximum(array([1.0, nan, 3.0]), 2.0)
+    Array([ 2., nan,  3.], dtype=float32)
+    """
     return _extreme("maximum", Op.MAX, x1, x2)
 
 
 @binary
 def minimum(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The smaller one; NaN if either is. At ties the derivative is shared evenly."""
+    """The smaller one; NaN if either is. At ties the derivative is shared evenly.
+
+    The operands broadcast.
+
+    >>> minimum(array([1.0, nan, 3.0]), 2.0)
+    Array([ 1., nan,  2.], dtype=float32)
+    """
     return _extreme("minimum", Op.MIN, x1, x2)
 
 
@@ -65,13 +77,25 @@ def _extreme_number(name: str, op: Op, x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @binary
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The larger one; a NaN counts as missing."""
+    """The larger one; a NaN counts as missing.
+
+    The operands broadcast; NaN where both are. At ties the derivative is shared evenly.
+
+    >>> fmax(array([1.0, nan]), 0.5)
+    Array([1. , 0.5], dtype=float32)
+    """
     return _extreme_number("fmax", Op.MAX, x1, x2)
 
 
 @binary
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The smaller one; a NaN counts as missing."""
+    """The smaller one; a NaN counts as missing.
+
+    The operands broadcast; NaN where both are. At ties the derivative is shared evenly.
+
+    >>> fmin(array([1.0, nan]), 0.5)
+    Array([0.5, 0.5], dtype=float32)
+    """
     return _extreme_number("fmin", Op.MIN, x1, x2)
 
 
@@ -110,7 +134,13 @@ def clip(
 
 @binary
 def heaviside(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """0 for negative x1, x2 for zero, 1 for positive."""
+    """0 for negative x1, x2 for zero, 1 for positive.
+
+    The operands broadcast; NaN stays NaN.
+
+    >>> heaviside(array([-1.5, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     (x, y), _, weak = common("heaviside", x1, x2, least=dt.default_float())
     step = build.where(build.lt(x, 0), build.zeros_like(x), build.const_like(1, x))
     step = build.where(is_nan(x), build.const_like(math.nan, x), step)
@@ -128,6 +158,11 @@ def nan_to_num(
     """x with NaN and the infinities replaced.
 
     By `nan`, and by default the largest and smallest finite numbers.
+
+    Integers and bools are themselves; `copy` is accepted for NumPy's sake.
+
+    >>> nan_to_num(array([nan, inf, 1.0]), posinf=9.0)
+    Array([0., 9., 1.], dtype=float32)
     """
     t = lift(x)
     node = t.node

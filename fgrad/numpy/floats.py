@@ -29,7 +29,11 @@ class _Layout:
 
 @public()
 def modf(x: ArrayLike, out: None = None) -> tuple[Array, Array]:
-    """(fraction, whole part), both with the sign of x."""
+    """(fraction, whole part), both with the sign of x.
+
+    >>> modf(array([2.75, -0.5]))
+    (Array([ 0.75, -0.5 ], dtype=float32), Array([ 2., -0.], dtype=float32))
+    """
     no_out(out, "modf")
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(not dtype.is_complex, "modf", "it takes real numbers")
@@ -61,7 +65,13 @@ def _scale(x: UOp, n: UOp) -> UOp:
 
 @public()
 def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1 * 2**x2 for integers x2."""
+    """x1 * 2**x2 for integers x2.
+
+    x1 and x2 broadcast. Rounded once, also where the result is subnormal.
+
+    >>> ldexp(array([0.5, 3.0]), array([4, -1]))
+    Array([8. , 1.5], dtype=float32)
+    """
     (x,), dtype, weak = promoted(x1, least=dt.default_float())
     n = lift(x2).node
     need(n.dtype.is_int, "ldexp", f"the exponent must be an integer, got {n.dtype}")
@@ -72,7 +82,11 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public()
 def frexp(x: ArrayLike) -> tuple[Array, Array]:
-    """(m, n) with x = m * 2**n, 0.5 <= |m| < 1, n int32; n = 0 for zero, infinities and NaN."""
+    """(m, n) with x = m * 2**n, 0.5 <= |m| < 1, n int32; n = 0 for zero, infinities and NaN.
+
+    >>> frexp(array([8.0, -0.1]))
+    (Array([ 0.5, -0.8], dtype=float32), Array([ 4, -3], dtype=int32))
+    """
     (given,), dtype, weak = promoted(x, least=dt.default_float())
     need(not dtype.is_complex, "frexp", "it takes real numbers")
     node = build.cast(given, dt.accumulator(dtype))
@@ -111,7 +125,13 @@ def _next(x: UOp, y: UOp) -> UOp:
 
 @binary
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The float next to x1 in the direction of x2."""
+    """The float next to x1 in the direction of x2.
+
+    x1 and x2 broadcast. Its derivative is 0.
+
+    >>> float(nextafter(float32(1), float32(2))) - 1
+    1.1920928955078125e-07
+    """
     (x, y), dtype, weak = common("nextafter", x1, x2, least=dt.default_float())
     need(not dtype.is_complex, "nextafter", "it takes real numbers")
     return Tracer(_next(x, y), weak)
@@ -119,7 +139,13 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public()
 def spacing(x: ArrayLike) -> Array:
-    """The distance from x to the next float away from zero, with the sign of x."""
+    """The distance from x to the next float away from zero, with the sign of x.
+
+    NaN for infinities. Its derivative is 0.
+
+    >>> spacing(array([1.0, -1024.0]))
+    Array([ 1.1920929e-07, -1.2207031e-04], dtype=float32)
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(not dtype.is_complex, "spacing", "it takes real numbers")
     # by its bits, so that its derivative is 0: the power of two of x's exponent, as many places down

@@ -38,7 +38,11 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
-    """func(a, axis) for one axis after the other; axes that it removes are put back with size 1."""
+    """func(a, axis) for one axis after the other; axes that it removes are put back with size 1.
+
+    >>> apply_over_axes(sum, ones((2, 3, 4)), (0, 2)).shape
+    (1, 3, 1)
+    """
     x = as_array(a)
     for i in axes_of(axes, x.ndim, "apply_over_axes"):
         y = func(x, i)
@@ -53,7 +57,13 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
 
 
 def iterable(y: Any) -> bool:
-    """Whether `iter(y)` works."""
+    """Whether `iter(y)` works.
+
+    0-d arrays cannot be iterated over.
+
+    >>> iterable(array([1, 2])), iterable(array(1))
+    (True, False)
+    """
     return bool(np.iterable(y)) and not (isinstance(y, Array) and y.ndim == 0)
 
 
@@ -80,6 +90,12 @@ def vectorize(
     excluded    positions (or names) of arguments that are passed on as they are
     signature   "(n,m),(m)->(n)": the core axes at the end of every argument and result; the others
                 broadcast
+
+    >>> vectorize(lambda a, b: a * b + 1)(array([1, 2]), array([[1], [3]]))
+    Array([[2, 3],
+           [4, 7]], dtype=int64)
+    >>> vectorize(dot, signature="(n),(n)->()")(ones((2, 3)), arange(3.0))
+    Array([3., 3.], dtype=float32)
     """
     core_in, core_out = (None, None) if signature is None else _signature(signature)
 

@@ -58,6 +58,11 @@ def take(
 
     mode   "fill", "wrap" as in x.at[..].get; "clip": to 0 .. n - 1, negative ones to 0; None: concrete
            indices out of bounds raise IndexError
+
+    >>> take(array([10, 20, 30]), array([0, -1, 0]))
+    Array([10, 30, 10], dtype=int64)
+    >>> take(array([[1, 2], [3, 4]]), 0, axis=1)
+    Array([1, 3], dtype=int64)
     """
     no_out(out, "take")
     x = as_array(a)
@@ -145,6 +150,11 @@ def take_along_axis(
     out[.., i, ..] = arr[.., indices[.., i, ..], ..].
 
     mode   "fill", "clip", "wrap"; None: concrete indices out of bounds raise IndexError
+
+    >>> x = array([[3, 1, 2], [9, 7, 8]])
+    >>> take_along_axis(x, argsort(x), axis=1)
+    Array([[1, 2, 3],
+           [7, 8, 9]], dtype=int64)
     """
     x, idx = as_array(arr), as_array(indices)
     if axis is None:
@@ -188,6 +198,10 @@ def put_along_axis(
     """A new array with one element for each index replaced along an axis: the inverse of take_along_axis.
 
     arr[.., indices[.., i, ..], ..] becomes values[.., i, ..].
+
+    >>> put_along_axis(array([[1, 9], [8, 2]]), array([[1], [0]]), 0, axis=1)
+    Array([[1, 0],
+           [0, 2]], dtype=int64)
     """
     _no_inplace(inplace, "put_along_axis")
     x, idx = as_array(arr), as_array(indices)
@@ -200,7 +214,13 @@ def put_along_axis(
 
 
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False) -> Array:
-    """A new array with the elements at flat positions `ind` replaced by `v` (repeated as needed)."""
+    """A new array with the elements at flat positions `ind` replaced by `v` (repeated as needed).
+
+    mode: "clip", "wrap", or None, which raises IndexError for concrete positions out of bounds.
+
+    >>> put(array([1, 2, 3, 4]), array([0, -1]), array([10, 20]))
+    Array([10,  2,  3, 20], dtype=int64)
+    """
     _no_inplace(inplace, "put")
     x = as_array(a)
     ind = unwrapped(ind)
@@ -224,7 +244,13 @@ def _repeat_to(a: ArrayLike, n: int) -> Array:
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
-    """A new array with the masked elements replaced by the values in order (repeated as needed)."""
+    """A new array with the masked elements replaced by the values in order (repeated as needed).
+
+    mask: bools, shaped as arr. In place is not possible: inplace=True raises.
+
+    >>> place(array([1, 2, 3, 4]), array([True, False, True, True]), array([10, 20]))
+    Array([10,  2, 20, 10], dtype=int64)
+    """
     _no_inplace(inplace, "place")
     x = as_array(arr)
     where = np.flatnonzero(host(mask, "place", "use where, or x.at[mask].set(scalar)"))
@@ -248,6 +274,11 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """For every element the choice that `a` numbers.
 
     mode   "raise" (concrete numbers only), "wrap" or "clip" for numbers that are none of a choice
+
+    a: integers; `a` and the choices broadcast.
+
+    >>> choose(array([0, 1, 1]), [array([1, 2, 3]), array([10, 20, 30])])
+    Array([ 1, 20, 30], dtype=int64)
     """
     no_out(out, "choose")
     if isinstance(choices, Array | np.ndarray):
@@ -276,6 +307,10 @@ def compress(
     """The slices along `axis` where the vector `condition` holds.
 
     `size` fixes their number, for use inside a stage.
+
+    >>> compress(array([False, True, True]), array([[1, 2], [3, 4], [5, 6]]), axis=0)
+    Array([[3, 4],
+           [5, 6]], dtype=int64)
     """
     no_out(out, "compress")
     x = as_array(a)
@@ -297,13 +332,23 @@ def _cut_mask(condition: ArrayLike, n: int) -> Array:
 
 
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
-    """The elements where the condition holds, laid out flat."""
+    """The elements where the condition holds, laid out flat.
+
+    Inside a stage `size` fixes their number; what is missing is `fill_value`.
+
+    >>> extract(array([True, False, True]), array([1, 2, 3]))
+    Array([1, 3], dtype=int64)
+    """
     return compress(_flat(as_array(condition)), _flat(as_array(arr)), size=size, fill_value=fill_value)
 
 
 # ---- indices
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """Index arrays whose combination picks the product of the vectors: x[ix_([0, 2], [1, 3])]."""
+    """Index arrays whose combination picks the product of the vectors: x[ix_([0, 2], [1, 3])].
+
+    >>> array([[1, 2, 3], [4, 5, 6]])[ix_([1], [0, 2])]
+    Array([[4, 6]], dtype=int64)
+    """
     out: list[Array] = []
     for k, v in enumerate(args):
         x = v if isinstance(v, Array) else from_host(np.asarray(v, np.int64 if np.size(v) == 0 else None))
@@ -318,7 +363,13 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 
 @public(static=("shape",))
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
-    """Positions in the array laid out flat -> positions along every axis; clipped to the array."""
+    """Positions in the array laid out flat -> positions along every axis; clipped to the array.
+
+    -> int64 arrays shaped as `indices`, one for each axis; negative positions count from the end.
+
+    >>> unravel_index(array([4, 5]), (2, 3))
+    (Array([1, 1], dtype=int64), Array([1, 2], dtype=int64))
+    """
     sizes = shape_of(shape, "unravel_index")
     total = math.prod(sizes)
     flat = build.cast(lift(indices).node, dt.int64)
@@ -357,6 +408,9 @@ def ravel_multi_index(
     """Positions along every axis -> positions in the array laid out flat.
 
     mode   "raise" (concrete positions only), "clip" or "wrap" for what is out of bounds
+
+    >>> ravel_multi_index((array([0, 1]), array([2, 1])), (2, 3))
+    Array([2, 4], dtype=int64)
     """
     if mode == "raise":
         for i, n in zip(multi_index, shape_of(dims, "ravel_multi_index"), strict=True):
@@ -373,12 +427,24 @@ def _hosted_indices(found: tuple[Any, ...]) -> tuple[Array, ...]:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The positions of the main diagonal of an array with `ndim` axes of n elements."""
+    """The positions of the main diagonal of an array with `ndim` axes of n elements.
+
+    -> `ndim` int64 vectors [n].
+
+    >>> diag_indices(3)
+    (Array([0, 1, 2], dtype=int64), Array([0, 1, 2], dtype=int64))
+    """
     return _hosted_indices(np.diag_indices(size_of(n, "diag_indices"), ndim))
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """The positions of the main diagonal of an array."""
+    """The positions of the main diagonal of an array.
+
+    Raises ShapeError unless all axes (at least two) have one size.
+
+    >>> diag_indices_from(ones((2, 2)))
+    (Array([0, 1], dtype=int64), Array([0, 1], dtype=int64))
+    """
     x = as_array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
         raise note_user_line(ShapeError(f"diag_indices_from takes arrays with equal axes, got shape {x.shape}"))
@@ -386,13 +452,25 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The positions of the lower triangle of an n x m matrix."""
+    """The positions of the lower triangle of an n x m matrix.
+
+    -> two int64 vectors: rows and columns; k=0 has the main diagonal, k < 0 less.
+
+    >>> tril_indices(2)
+    (Array([0, 1, 1], dtype=int64), Array([0, 0, 1], dtype=int64))
+    """
     rows, columns = _hosted_indices(np.tril_indices(n, k, m))
     return rows, columns
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The positions of the upper triangle of an n x m matrix."""
+    """The positions of the upper triangle of an n x m matrix.
+
+    -> two int64 vectors: rows and columns; k=0 has the main diagonal, k > 0 less.
+
+    >>> triu_indices(2, 1)
+    (Array([0], dtype=int64), Array([1], dtype=int64))
+    """
     rows, columns = _hosted_indices(np.triu_indices(n, k, m))
     return rows, columns
 
@@ -405,19 +483,35 @@ def _matrix_shape(arr: ArrayLike, name: str) -> tuple[int, int]:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """The positions of the lower triangle of a matrix."""
+    """The positions of the lower triangle of a matrix.
+
+    Raises ShapeError unless it has two axes.
+
+    >>> tril_indices_from(ones((2, 3)))
+    (Array([0, 1, 1], dtype=int64), Array([0, 0, 1], dtype=int64))
+    """
     n, m = _matrix_shape(arr, "tril_indices_from")
     return tril_indices(n, k, m)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """The positions of the upper triangle of a matrix."""
+    """The positions of the upper triangle of a matrix.
+
+    Raises ShapeError unless it has two axes.
+
+    >>> triu_indices_from(ones((2, 2)))
+    (Array([0, 0, 1], dtype=int64), Array([0, 1, 1], dtype=int64))
+    """
     n, m = _matrix_shape(arr, "triu_indices_from")
     return triu_indices(n, k, m)
 
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None) -> tuple[Array, ...]:
-    """The positions where mask_func(ones, k) of an n x n matrix is not zero."""
+    """The positions where mask_func(ones, k) of an n x n matrix is not zero.
+
+    >>> mask_indices(3, triu, 1)
+    (Array([0, 0, 1], dtype=int64), Array([1, 2, 2], dtype=int64))
+    """
     return nonzero(mask_func(from_host(np.ones((n, n), np.int64)), k), size=size)
 
 
@@ -445,6 +539,13 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False) -> Array:
-    """A new array with the main diagonal replaced by `val` (a number, or values in order)."""
+    """A new array with the main diagonal replaced by `val` (a number, or values in order).
+
+    wrap: of a tall matrix the diagonal starts again below. In place is not possible: inplace=True raises.
+
+    >>> fill_diagonal(zeros((2, 2), int), array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int64)
+    """
     _no_inplace(inplace, "fill_diagonal")
     return _fill_diagonal(a, val, wrap)

@@ -83,7 +83,11 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text that `repr` gives, with these options."""
+    """The text that `repr` gives, with these options.
+
+    >>> array_repr(array([1 / 3]), precision=3)
+    'Array([0.333], dtype=float32)'
+    """
     x = array(arr, copy=False)
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
         return repr(x)
@@ -95,7 +99,11 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text that `str` gives, with these options."""
+    """The text that `str` gives, with these options.
+
+    >>> array_str(array([1 / 3]), precision=3)
+    '[0.333]'
+    """
     x = array(a, copy=False)
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
         return str(x)
@@ -107,15 +115,31 @@ def _options(width: int | None, precision: int | None, suppress: bool | None) ->
 
 
 def get_printoptions() -> dict[str, Any]:
-    """NumPy's print options, which hold for these arrays too."""
+    """NumPy's print options, which hold for these arrays too.
+
+    >>> get_printoptions()["threshold"]
+    1000
+    """
     return dict(np.get_printoptions())
 
 
 def set_printoptions(*args: Any, **kwargs: Any) -> None:
-    """Set NumPy's print options, which hold for these arrays too."""
+    """Set NumPy's print options, which hold for these arrays too.
+
+    Options are those of numpy.set_printoptions; they hold until they are set again.
+
+    >>> set_printoptions(**get_printoptions())
+    """
     np.set_printoptions(*args, **kwargs)
 
 
 def printoptions(*args: Any, **kwargs: Any) -> Any:
-    """NumPy's print options for a with-block."""
+    """NumPy's print options for a with-block.
+
+    Options are those of numpy.set_printoptions.
+
+    >>> with printoptions(precision=2):
+    ...     print(array([1 / 3]))
+    [0.33]
+    """
     return np.printoptions(*args, **kwargs)

@@ -33,6 +33,11 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
     Edges that are given are returned themselves.
 
     bins   a number, or the edges; a rule's name ("auto" ..) for concrete arrays
+
+    -> [bins + 1] floats.
+
+    >>> histogram_bin_edges(array([0.0, 4.0]), 4)
+    Array([0., 1., 2., 3., 4.], dtype=float32)
     """
     if isinstance(bins, str):
         data = host(a, "histogram_bin_edges", "give the number of bins")
@@ -107,7 +112,14 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """(how many elements fall in each bin, the edges of the bins)."""
+    """(how many elements fall in each bin, the edges of the bins).
+
+    bins   a number (or a rule's name for concrete arrays), or ascending edges; the last bin has both of its edges
+    weights   shaped as `a`, counted instead of 1; density   counts become a density whose integral is 1
+
+    >>> histogram(array([1, 2, 2, 5]), bins=array([0, 2, 4, 6]))
+    (Array([1, 2, 1], dtype=int64), Array([0., 2., 4., 6.], dtype=float32))
+    """
     edges = histogram_bin_edges(a, bins, range, weights)
     return _histogram(a, edges, weights, bool(density)), edges
 
@@ -172,7 +184,14 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """(counts in every cell, the edges along x, those along y)."""
+    """(counts in every cell, the edges along x, those along y).
+
+    bins   a number or edges for both, or a pair of these
+
+    >>> histogram2d(array([0.0, 1.0, 1.0]), array([0.0, 1.0, 2.0]), bins=2)[0]
+    Array([[1., 0.],
+           [0., 2.]], dtype=float32)
+    """
     if not isinstance(bins, int | np.integer) and len(bins) > 2:  # edges for both
         bins = [bins, bins]
     counts, (first, second) = histogramdd([x, y], bins, range, weights, density)

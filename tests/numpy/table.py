@@ -306,7 +306,8 @@ def reduced_some(d: Draw) -> tuple[Any, ...]:
 
 def masked(d: Draw, **more: Any) -> tuple[Any, ...]:
     x = d.x()
-    return (x, {"axis": d.axes(x), "keepdims": d.flag(), "where": d.mask(x.shape)} | more)
+    axis = d.pick(None, 0, -1) if d.tame else d.axes(x)  # something is left of every part
+    return (x, {"axis": axis, "keepdims": d.flag(), "where": d.mask(x.shape)} | more)
 
 
 def moments(d: Draw) -> tuple[Any, ...]:
@@ -334,9 +335,9 @@ row("average", lambda d: (lambda x: (x, {"axis": d.axis(x, none=True), "weights"
     (d.x(d.shape(1, side=1))), "fc", special=False, slack=4)  # fmt: skip
 row("median nanmedian", reduced_some, "iufh", wide=False, slack=4)
 row("quantile nanquantile", lambda d: (*reduced_some(d)[:1], d.pick(0.3, [0.1, 0.9], 0.0, 1.0)), "iuf",
-    wide=False, slack=4)  # fmt: skip
+    special=False, narrow=True, slack=4)  # fmt: skip
 row("percentile nanpercentile", lambda d: (*reduced_some(d)[:1], d.pick(30, [10, 90], 0, 100)), "iuf",
-    wide=False, slack=4)  # fmt: skip
+    special=False, narrow=True, slack=4)  # fmt: skip
 row("cumsum cumprod nancumsum nancumprod", lambda d: (lambda x: (x, {"axis": d.axis(x, none=True)}))(d.x()),
     domain=(-1.5, 1.6), slack=4)  # fmt: skip
 row("cumulative_sum cumulative_prod", lambda d: (lambda x: (x, {"axis": d.axis(x), "include_initial": d.flag()}))
@@ -355,7 +356,7 @@ row("unwrap", lambda d: (lambda x: (x, {"axis": d.axis(x)}))(d.x(d.shape(1), of=
 # ---- sorting and searching
 row("sort", lambda d: (lambda x: (x, {"axis": d.axis(x, none=True)}))(d.x(d.shape(1))))
 row("argsort", lambda d: (lambda x: (x, {"axis": d.axis(x, none=True), "stable": True}))(d.x(d.shape(1))))
-row("sort_complex", lambda d: (d.x(d.shape(1)),), "iufc", special=False, smooth=False)
+row("sort_complex", lambda d: (d.x(d.shape(1)),), "iufc", special=False, smooth=False, narrow=True)
 row("partition", lambda d: (d.distinct(3, 5), d.pick(0, 2, -1)), "f", view=lambda out, x, k: np.sort(out, -1)
     if isinstance(out, np.ndarray) else fnp.sort(out, -1))  # fmt: skip
 row("argpartition", lambda d: (d.distinct(3, 5), d.pick(0, 2, 4)), "f",
@@ -384,7 +385,8 @@ row("histogramdd", lambda d: (d.x(9, 2), [[-2.0, 0.3, 2.5], [-3.0, 0.1, 1.0, 3.0
 SAME = {"zeros": True}
 row("ravel transpose copy array asarray", one, **SAME)
 row("shape ndim size", one)
-row("iscomplexobj isrealobj isscalar iterable", one)
+row("iscomplexobj isrealobj iterable", one)
+row("isscalar", lambda d: (d.x(d.shape(1)),))
 row("reshape", lambda d: (d.x(2, 6), d.pick((3, 4), (-1,), (2, -1, 3), 12), {"order": d.pick("C", "F")}), **SAME)
 row("resize", lambda d: (d.x(d.shape(side=1)), d.pick((2, 3), 5, (1,), (3, 4))), **SAME)
 row("broadcast_to", lambda d: (d.x(d.pick((3,), (1, 3), (2, 1), (), (2, 3))), d.pick((2, 3), (4, 2, 3))), **SAME)
@@ -424,7 +426,7 @@ row("pad", lambda d: (d.x(2, 3), 1, d.pick("maximum", "minimum", "mean", "linear
 row("zeros_like ones_like", one)
 row("empty_like", one, reference=np.zeros_like, view=lambda out, x: out * 0)
 row("full_like", lambda d: (d.x(), d.pick(0, 1)))
-row("astype", lambda d: (d.x(special=False), d.pick(np.float32, np.float64)), "biufh")
+row("astype", lambda d: (d.x(special=False), np.float64 if d.tame else d.pick(np.float32, np.float64)), "biuf")
 row("meshgrid", lambda d: (d.x(d.int(0, 3)), d.x(2), {"indexing": d.pick("xy", "ij"), "sparse": d.flag()}), **SAME)
 row("ix_", lambda d: (d.x(2), d.x(3)), "iuf")
 row("tril triu", lambda d: (d.x(d.shape(2)), d.int(-2, 2)))
@@ -529,7 +531,8 @@ row("linalg.solve", lambda d: (d.square(*d.stacked(3, 3)), d.x(3, 2)), "fc", **S
 row("linalg.lstsq", lambda d: (d.square(4, 4)[:, :2], d.x(4)), "fc", view=lambda out, *args: out[0], **SPREAD)
 row("linalg.eigvalsh", lambda d: (d.positive(*d.stacked(3, 3)),), "fc", **SPREAD)
 row("linalg.eigh", lambda d: (d.positive(3, 3),), "fc", view=lambda out, x: (out[0], abs(out[1])), **SPREAD)
-row("linalg.eigvals", lambda d: (d.square(3, 3),), "fc", view=lambda out, x: (out.real.sum(), (out**2).sum()), **SPREAD)
+row("linalg.eigvals", lambda d: (d.square(3, 3),), "fc", view=lambda out, x: (out.real.sum(), abs((out**3).sum())),
+    **SPREAD)  # fmt: skip
 row("linalg.eig", lambda d: (d.square(3, 3),), "fc", view=lambda out, x: (abs((out[0] ** 3).sum()), abs(out[1]).sum()),
     **SPREAD)  # fmt: skip
 row("linalg.svd", lambda d: (d.square(4, 4)[: d.int(2, 4), : d.int(2, 4)], False), "fc",
@@ -572,7 +575,7 @@ row("fft.irfft fft.hfft", lambda d: (d.x(d.pick((3,), (2, 4))), d.pick(None, 5, 
 row("fft.fftn fft.ifftn fft.fft2 fft.ifft2", waves, "iufc", **WAVE)
 row("fft.rfftn fft.rfft2", waves, "iuf", **WAVE)
 row("fft.irfftn fft.irfft2", waves, "fc", **WAVE)
-row("fft.fftshift fft.ifftshift", lambda d: (lambda x: (x, d.axes(x)))(d.x()))
+row("fft.fftshift fft.ifftshift", lambda d: (lambda x: (x, d.axes(x)))(d.x(d.shape(1))))
 
 # ---- new arrays
 row("fft.fftfreq fft.rfftfreq", lambda d: (d.int(1, 7), d.pick(1.0, 0.5)), "f")

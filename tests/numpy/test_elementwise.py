@@ -1,6 +1,5 @@
 """Functions of numbers: values, dtypes and special cases as NumPy's."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,60 +18,6 @@ NUMBERS: dict[str, Any] = {
     "bool": np.array([True, False] * 6),
     "complex64": (np.arange(12) * 0.3 - 1.5 + 1j * np.linspace(-2, 1, 12)).astype(np.complex64),
 }
-FLOATS = ("float32", "float64", "float16")
-REALS = (*FLOATS, "int32", "uint8")
-ALL = (*REALS, "bool", "complex64")
-INTS = ("int32", "uint8")
-
-UNARY = {
-    **dict.fromkeys(
-        ["exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-         "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "exp2", "log2", "log10"],
-        (*FLOATS, "complex64"),
-    ),
-    **dict.fromkeys(["cbrt", "deg2rad", "rad2deg", "fabs", "rint", "spacing", "modf", "frexp"], FLOATS),
-    **dict.fromkeys(["floor", "ceil", "trunc"], REALS),
-    **dict.fromkeys(["abs", "isnan", "isinf", "isfinite", "real", "imag", "isreal"], ALL),
-    **dict.fromkeys(["negative", "sign", "square", "positive"], (*REALS, "complex64")),
-    **dict.fromkeys(["conj", "nan_to_num"], (*REALS, "complex64")),
-    "sinc": ("float32", "float64"), "i0": ("float32", "float64"), "signbit": REALS,
-    "reciprocal": (*FLOATS, "complex64"), "isposinf": FLOATS, "isneginf": FLOATS,
-    "invert": (*INTS, "bool"), "bitwise_count": INTS, "logical_not": ALL,
-}  # fmt: skip
-
-BINARY = {
-    **dict.fromkeys(["add", "multiply", "equal", "not_equal", "logical_and", "logical_or"], ALL),
-    **dict.fromkeys(["less", "less_equal", "greater", "greater_equal", "logical_xor"], ALL),
-    **dict.fromkeys(["maximum", "minimum", "fmax", "fmin", "floor_divide", "mod", "fmod"], REALS),
-    **dict.fromkeys(["subtract", "isclose"], (*REALS, "complex64")),
-    **dict.fromkeys(["divide", "power"], (*FLOATS, "complex64")),
-    **dict.fromkeys(["arctan2", "hypot", "copysign", "logaddexp", "logaddexp2", "nextafter"], FLOATS),
-    **dict.fromkeys(["bitwise_and", "bitwise_or", "bitwise_xor"], (*INTS, "bool")),
-    **dict.fromkeys(["gcd", "lcm"], INTS), "heaviside": FLOATS, "divmod": REALS,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(UNARY))
-def test_a_function_of_one_number_agrees_with_numpy(name: str, as_numpy: Callable[..., None]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for kind in UNARY[name]:
-            x = NUMBERS[kind]
-            if name == "spacing":
-                x = x[[0, 2, 4, 5, 9, 10]]
-            as_numpy(name, x)
-
-
-@pytest.mark.parametrize("name", sorted(BINARY))
-def test_a_function_of_two_numbers_agrees_with_numpy(
-    name: str, as_numpy: Callable[..., None], rng: np.random.Generator
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for kind in BINARY[name]:
-            x = NUMBERS[kind]
-            as_numpy(name, x, rng.permutation(x))
-            as_numpy(name, x[:, None], x[5:6])
 
 
 def test_functions_of_analysis_turn_integers_into_the_default_float() -> None:

@@ -40,14 +40,6 @@ def test_products_of_matrices(rng: np.random.Generator, cube: Any, same: Callabl
     same(fnp.linalg.cross(x[0], x[1]), np.linalg.cross(x[0], x[1]))
 
 
-@pytest.mark.parametrize("n", [1, 5, 6])
-def test_frequencies(n: int, same: Callable[..., None]) -> None:
-    same(fnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
-    same(fnp.fft.rfftfreq(n, 0.5), np.fft.rfftfreq(n, 0.5))
-    same(fnp.fft.fftshift(np.arange(n)), np.fft.fftshift(np.arange(n)))
-    same(fnp.fft.ifftshift(np.arange(n)), np.fft.ifftshift(np.arange(n)))
-
-
 def test_powers_of_what_is_not_square_are_refused() -> None:
     with pytest.raises(ShapeError, match="square"):
         fnp.linalg.matrix_power(fnp.ones((2, 3)), 2)

@@ -11,37 +11,12 @@ import fgrad.numpy as fnp
 from fgrad import lax
 from fgrad.errors import ShapeError
 
-PLAIN = ("sum", "prod", "mean", "var", "std", "all", "any", "max", "min", "count_nonzero")
-SKIPPING = ("nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin")
-AXES = (None, 0, -1, (0, 2), ())
-
 
 @pytest.fixture(autouse=True)
 def _numpy_may_warn() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
-
-
-@pytest.mark.parametrize("name", (*PLAIN, *SKIPPING))
-def test_a_reduction_agrees_with_numpy(
-    name: str, as_numpy: Callable[..., None], cube: Any, ints: Any, holes: Any
-) -> None:
-    for axis in AXES:
-        as_numpy(name, holes, axis=axis)
-        as_numpy(name, ints, axis=axis, keepdims=True)
-    as_numpy(name, ints.astype(np.int8), axis=1)
-    as_numpy(name, ints > 0, axis=1)
-    as_numpy(name, cube + 1j * cube[::-1], axis=(0, 1))
-    as_numpy(name, np.float32(2.5))
-    if "max" not in name and "min" not in name:
-        as_numpy(name, cube[:0], axis=0)
-
-
-@pytest.mark.parametrize("name", [n for n in (*PLAIN, *SKIPPING) if n != "count_nonzero"])
-def test_a_reduction_over_a_mask(name: str, cube: Any, as_numpy: Callable[..., None]) -> None:
-    initial = {"initial": -9.0} if "max" in name or "min" in name else {}
-    as_numpy(name, cube, axis=1, where=cube > -0.5, **initial)
 
 
 def test_sums_and_products_start_from_initial(ints: Any, as_numpy: Callable[..., None]) -> None:
@@ -68,30 +43,8 @@ def test_small_floats_are_summed_in_float32() -> None:
     assert float(fnp.sum(fnp.full(1000, 1.0, fnp.bfloat16))) == 1000
 
 
-@pytest.mark.parametrize("name", ["argmax", "argmin", "nanargmax", "nanargmin"])
-def test_positions_of_extremes(name: str, as_numpy: Callable[..., None], cube: Any, ints: Any) -> None:
-    some_nan = cube.copy()
-    some_nan[0, 1, 0] = np.nan
-    for axis in (None, 0, -1):
-        as_numpy(name, some_nan, axis=axis)
-        as_numpy(name, ints, axis=axis, keepdims=True)
-    as_numpy(name, ints > 0, axis=1)
-
-
 def test_nanargmax_of_nothing_but_nan_is_minus_one() -> None:
     assert int(fnp.nanargmax(fnp.full(3, np.nan))) == -1
-
-
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "nancumsum", "nancumprod"])
-def test_running_totals(name: str, as_numpy: Callable[..., None], holes: Any, ints: Any) -> None:
-    for axis in (None, 0, -1):
-        as_numpy(name, holes, axis=axis)
-        as_numpy(name, ints > 0, axis=axis)
-
-
-def test_running_totals_with_an_initial_element(ints: Any, as_numpy: Callable[..., None]) -> None:
-    as_numpy("cumulative_sum", ints, axis=1, include_initial=True)
-    as_numpy("cumulative_prod", ints, axis=0)
 
 
 def test_running_products_of_complex_numbers_from_the_end(cube: Any, same: Callable[..., None]) -> None:

@@ -11,23 +11,6 @@ from fgrad import jit
 from fgrad.errors import ArgumentError, ConcretizationError, ShapeError
 
 
-def test_axes_are_moved(as_numpy: Callable[..., None], cube: Any) -> None:
-    as_numpy("transpose", cube)
-    as_numpy("transpose", cube, (2, 0, 1))
-    as_numpy("moveaxis", cube, 0, -1)
-    as_numpy("moveaxis", cube, (0, 1), (-1, 0))
-    as_numpy("rollaxis", cube, 2)
-    as_numpy("swapaxes", cube, 0, 2)
-    as_numpy("matrix_transpose", cube)
-    as_numpy("squeeze", cube[:1])
-    as_numpy("expand_dims", cube, (0, -1))
-    for axis in (None, 1, (0, 2)):
-        as_numpy("flip", cube, axis)
-    for k in range(-1, 4):
-        as_numpy("rot90", cube, k)
-        as_numpy("rot90", cube, k, (2, 1))
-
-
 def test_shapes_are_changed(as_numpy: Callable[..., None], cube: Any) -> None:
     as_numpy("reshape", cube, (4, -1))
     as_numpy("reshape", cube, (2, 12), order="F")
