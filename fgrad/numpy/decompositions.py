@@ -73,6 +73,10 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     symmetrize_input   factor the mean of a and its adjoint (so the derivative is symmetric); False reads one triangle
 
     A matrix that is not positive definite gives NaN.
+
+    >>> cholesky(array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     given = matrices("cholesky", a, square=(True,))
     node = symmetric(given.nodes[0], "U" if upper else "L", symmetrize_input)
@@ -87,6 +91,11 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     mode   "reduced"; "complete": Q is [.., m, m], R [.., m, n]; "r": R alone; "raw": (h, tau) of LAPACK, transposed
 
     The derivative needs independent columns; that of "complete" a matrix which is not tall.
+
+    >>> q, r = qr(array([[3.0, 1.0], [4.0, 2.0]]))
+    >>> (q @ r).round(4)
+    Array([[3., 1.],
+           [4., 2.]], dtype=float32)
     """
     given = matrices("qr", a)
     if mode == "raw":
@@ -107,6 +116,10 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool | None = 
 
     Vectors of equal eigenvalues have no derivative towards each other (0 here); what does not depend on their choice
     has its right derivative.
+
+    >>> w, v = eigh(array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> w.round(4)
+    Array([1., 3.], dtype=float32)
     """
     given = matrices("eigh", a, square=(True,))
     w, v = spectra.eigh(symmetric(given.nodes[0], _uplo("eigh", UPLO), symmetrize_input))
@@ -115,14 +128,28 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool | None = 
 
 @public(static=("UPLO", "symmetrize_input"))
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, symmetrize_input: bool | None = None) -> Array:
-    """Eigenvalues (real, ascending) of Hermitian matrices: [.., n, n] -> [.., n]."""
+    """Eigenvalues (real, ascending) of Hermitian matrices: [.., n, n] -> [.., n].
+
+    UPLO   the triangle to read, "L" or "U"; None reads the mean of both
+
+    >>> eigvalsh(array([[2.0, 1.0], [1.0, 2.0]])).round(4)
+    Array([1., 3.], dtype=float32)
+    """
     given = matrices("eigvalsh", a, square=(True,))
     return given.result(spectra.eigvalsh(symmetric(given.nodes[0], _uplo("eigvalsh", UPLO), symmetrize_input)))
 
 
 @public()
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices [.., n, n], always complex."""
+    """Eigenvalues and eigenvectors of square matrices [.., n, n], always complex.
+
+    -> (w [.., n], v [.., n, n]) with a @ v = v * w: vectors are columns of length 1. Differentiable where
+    eigenvalues differ.
+
+    >>> w, v = eig(array([[0.0, 1.0], [-1.0, 0.0]]))
+    >>> w.dtype, v.shape
+    (dtype('complex64'), (2, 2))
+    """
     given = matrices("eig", a, square=(True,))
     w, v = spectra.eig(given.nodes[0])
     return EigResult(given.result(w), given.result(v))
@@ -130,7 +157,13 @@ def eig(a: ArrayLike) -> EigResult:
 
 @public()
 def eigvals(a: ArrayLike) -> Array:
-    """Eigenvalues of square matrices, always complex: [.., n, n] -> [.., n]."""
+    """Eigenvalues of square matrices, always complex: [.., n, n] -> [.., n].
+
+    Integers become the default float.
+
+    >>> eigvals(array([[2.0, 0.0], [0.0, 3.0]]))
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
     given = matrices("eigvals", a, square=(True,))
     return given.result(spectra.eigvals(given.nodes[0]))
 
@@ -169,6 +202,10 @@ def svd(
     subset_by_index   (start, stop): these singular values only; needs full_matrices=False
 
     Vectors of equal singular values have no derivative towards each other (0 here).
+
+    >>> u, s, vh = svd(array([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]), full_matrices=False)
+    >>> s
+    Array([4., 3.], dtype=float32)
     """
     given = matrices("svd", a, square=(hermitian,))
     (x,) = given.nodes
@@ -193,6 +230,10 @@ def svd(
 
 @public()
 def svdvals(x: ArrayLike) -> Array:
-    """Singular values, descending: [.., m, n] -> [.., min(m, n)]."""
+    """Singular values, descending: [.., m, n] -> [.., min(m, n)].
+
+    >>> svdvals(array([[3.0, 0.0], [0.0, 4.0]]))
+    Array([4., 3.], dtype=float32)
+    """
     given = matrices("svdvals", x)
     return given.result(spectra.svdvals(given.nodes[0]))

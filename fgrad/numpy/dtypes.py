@@ -210,7 +210,7 @@ class FloatInfo:
 def finfo(dtype: Any) -> FloatInfo:
     """Limits of a floating dtype (or of an array's dtype); of a complex one those of its parts.
 
-    Python floats: `eps`, `max`, `min`, `tiny`, `smallest_subnormal` ..; `bits` and `dtype`. Raises ValueError for integers.
+    Floats: `eps`, `max`, `min`, `tiny`, `smallest_subnormal` ..; `bits`, `dtype`. Raises ValueError for integers.
 
     >>> finfo("float32").eps, finfo("float32").bits
     (1.1920928955078125e-07, 32)

@@ -142,7 +142,9 @@ def _einsum(subscripts: str, operands: Any, path: Any, preferred: DTypeLike) -> 
 def einsum_path(subscripts: Any, *operands: ArrayLike, optimize: Any = "greedy") -> tuple[list[Any], str]:
     """(path, description): which operands einsum combines at each step.
 
-    Each step takes operands out by position and appends their product, as NumPy's path. optimize: "greedy" or "optimal".
+    Each step takes operands out by position and appends their product, as in NumPy's paths.
+
+    optimize   "greedy" or "optimal"
 
     >>> einsum_path("ij,jk,kl->il", ones((2, 9)), ones((9, 3)), ones((3, 4)))[0]
     ['einsum_path', (0, 1), (0, 1)]

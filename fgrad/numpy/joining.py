@@ -81,7 +81,13 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> A
 
 
 def concat(arrays: Any, axis: int | None = 0) -> Array:
-    """`concatenate` under the array API's name."""
+    """`concatenate` under the array API's name.
+
+    Raises ShapeError where other axes differ, and for 0-d arrays (use stack).
+
+    >>> concat([array([1, 2]), array([3.0])])
+    Array([1., 2., 3.], dtype=float32)
+    """
     return concatenate(arrays, axis)
 
 
@@ -97,7 +103,14 @@ def _stacked(nodes: Sequence[UOp], axis: int, name: str) -> UOp:
 
 @public(static=("axis", "dtype"))
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
-    """The arrays side by side along a new axis."""
+    """The arrays side by side along a new axis.
+
+    They need one shape, else ShapeError; dtypes are promoted.
+
+    >>> stack([array([1, 2]), array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     no_out(out, "stack")
     nodes, weak = _parts(arrays, "stack", dtype)
     return Tracer(_stacked(nodes, axis, "stack"), weak)
@@ -110,28 +123,50 @@ def _atleast_parts(tup: Any, least: int, name: str, dtype: DTypeLike) -> tuple[l
 
 @public(static=("dtype",))
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Rows below each other."""
+    """Rows below each other.
+
+    Vectors are rows; other axes must agree, else ShapeError.
+
+    >>> vstack([array([1, 2]), array([[3, 4]])])
+    Array([[1, 2],
+           [3, 4]], dtype=int64)
+    """
     nodes, weak = _atleast_parts(tup, 2, "vstack", dtype)
     return Tracer(joined(nodes, 0, "vstack"), weak)
 
 
 @public(static=("dtype",))
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Columns beside each other; vectors one after the other."""
+    """Columns beside each other; vectors one after the other.
+
+    >>> hstack([array([1, 2]), array([3])])
+    Array([1, 2, 3], dtype=int64)
+    """
     nodes, weak = _atleast_parts(tup, 1, "hstack", dtype)
     return Tracer(joined(nodes, 0 if nodes[0].ndim == 1 else 1, "hstack"), weak)
 
 
 @public(static=("dtype",))
 def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Side by side along the third axis."""
+    """Side by side along the third axis.
+
+    Arrays of fewer axes are [1, n, 1] or [n, m, 1] first.
+
+    >>> dstack([array([1, 2]), array([3, 4])]).shape
+    (1, 2, 2)
+    """
     nodes, weak = _atleast_parts(tup, 3, "dstack", dtype)
     return Tracer(joined(nodes, 2, "dstack"), weak)
 
 
 @public()
 def column_stack(tup: Any) -> Array:
-    """Vectors as the columns of a matrix; matrices beside each other."""
+    """Vectors as the columns of a matrix; matrices beside each other.
+
+    >>> column_stack([array([1, 2]), array([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     nodes, weak = _parts(tup, "column_stack")
     columns = [build.reshape(n, (n.size, 1)) if n.ndim < 2 else n for n in nodes]
     return Tracer(joined(columns, 1, "column_stack"), weak)
@@ -139,7 +174,14 @@ def column_stack(tup: Any) -> Array:
 
 @public()
 def block(arrays: Any) -> Array:
-    """One array of nested lists of blocks: the innermost lists join along the last axis."""
+    """One array of nested lists of blocks: the innermost lists join along the last axis.
+
+    Blocks of fewer axes get new ones in front; dtypes are promoted.
+
+    >>> block([[ones((1, 2)), zeros((1, 1))], [array([7.0, 8.0, 9.0])]])
+    Array([[1., 1., 0.],
+           [7., 8., 9.]], dtype=float32)
+    """
 
     def depth(x: Any) -> int:
         return 1 + max(map(depth, x)) if isinstance(x, list) and x else int(isinstance(x, list))
@@ -162,7 +204,13 @@ def block(arrays: Any) -> Array:
 
 @public(static=("axis",))
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """`values` after `arr` along `axis` (None: both laid out flat)."""
+    """`values` after `arr` along `axis` (None: both laid out flat).
+
+    Dtypes are promoted; with an axis the other sizes must agree, else ShapeError.
+
+    >>> append(array([1, 2]), array([3]))
+    Array([1, 2, 3], dtype=int64)
+    """
     return concatenate([arr, values], axis)
 
 
@@ -210,33 +258,63 @@ def _split(ary: ArrayLike, parts: int | tuple[int, ...], axis: int, name: str, e
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal parts along `axis` (an int), or parts that begin at the given places (concrete integers)."""
+    """Equal parts along `axis` (an int), or parts that begin at the given places (concrete integers).
+
+    Raises ShapeError where the axis has no equal parts (use array_split).
+
+    >>> [part.tolist() for part in split(arange(4), 2)]
+    [[0, 1], [2, 3]]
+    >>> [part.tolist() for part in split(arange(4), [1, 3])]
+    [[0], [1, 2], [3]]
+    """
     return _split(ary, _places(indices_or_sections, "split"), axis, "split", True)
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """`split` into nearly equal parts: the first ones are larger by one."""
+    """`split` into nearly equal parts: the first ones are larger by one.
+
+    indices_or_sections   a number of parts, or the places where parts begin
+
+    >>> [part.tolist() for part in array_split(arange(5), 3)]
+    [[0, 1], [2, 3], [4]]
+    """
     return _split(ary, _places(indices_or_sections, "array_split"), axis, "array_split", False)
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the second axis (the first one of vectors)."""
+    """`split` along the second axis (the first one of vectors).
+
+    >>> [part.tolist() for part in hsplit(array([[1, 2, 3]]), [1])]
+    [[[1]], [[2, 3]]]
+    """
     return _split(ary, _places(indices_or_sections, "hsplit"), 0 if np.ndim(ary) == 1 else 1, "hsplit", True)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first axis."""
+    """`split` along the first axis.
+
+    >>> [part.tolist() for part in vsplit(array([[1, 2], [3, 4]]), 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
     return _split(ary, _places(indices_or_sections, "vsplit"), 0, "vsplit", True)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis."""
+    """`split` along the third axis.
+
+    >>> [part.shape for part in dsplit(ones((2, 3, 4)), 2)]
+    [(2, 3, 2), (2, 3, 2)]
+    """
     return _split(ary, _places(indices_or_sections, "dsplit"), 2, "dsplit", True)
 
 
 @public(static=("axis",))
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along `axis`, one array each."""
+    """The slices along `axis`, one array each.
+
+    >>> unstack(array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int64), Array([3, 4], dtype=int64))
+    """
     t = lift(x)
     i = axis_of(axis, t.ndim, "unstack")
     gone = (*t.shape[:i], *t.shape[i + 1 :])

@@ -38,7 +38,14 @@ for _part in (decompositions, norms, systems):
 
 @public(static=("n",))
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """[.., m, m] -> [.., m, m]: the n-th power of square matrices, by squaring; of the inverse for n < 0."""
+    """[.., m, m] -> [.., m, m]: the n-th power of square matrices, by squaring; of the inverse for n < 0.
+
+    Raises ShapeError for matrices that are not square.
+
+    >>> matrix_power(array([[1, 1], [0, 1]]), 5)
+    Array([[1, 5],
+           [0, 1]], dtype=int64)
+    """
     t = lift(a)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise note_user_line(ShapeError(f"matrix_power takes square matrices, got shape {t.shape}"))
@@ -65,7 +72,13 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
 @public(static=("precision",))
 def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
-    """The product of several matrices (vectors at the ends), in the order that is cheapest."""
+    """The product of several matrices (vectors at the ends), in the order that is cheapest.
+
+    At least two; raises ShapeError where they do not fit.
+
+    >>> multi_dot([fnp.ones((2, 9)), fnp.ones((9, 3)), fnp.ones(3)])
+    Array([27., 27.], dtype=float32)
+    """
     xs: list[Array] = [lift(a) for a in arrays]
     if len(xs) < 2:
         raise note_user_line(ArgumentError("multi_dot needs at least two arrays"))
@@ -92,19 +105,38 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 
 @public(static=("offset",))
 def diagonal(x: ArrayLike, *, offset: int = 0) -> Array:
-    """[.., n, m] -> [.., d]: a diagonal of the matrices over the last two axes."""
+    """[.., n, m] -> [.., d]: a diagonal of the matrices over the last two axes.
+
+    offset > 0 lies above the main diagonal.
+
+    >>> diagonal(array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int64)
+    """
     return _diagonal(x, offset, -2, -1)
 
 
 @public(static=("offset", "dtype"))
 def trace(x: ArrayLike, *, offset: int = 0, dtype: DTypeLike = None) -> Array:
-    """[.., n, m] -> [..]: the sum of a diagonal of the matrices over the last two axes."""
+    """[.., n, m] -> [..]: the sum of a diagonal of the matrices over the last two axes.
+
+    offset > 0 lies above the main diagonal. Small integers are summed as int64, unless `dtype` says otherwise.
+
+    >>> trace(array([[1, 2], [3, 4]]))
+    Array(5, dtype=int64)
+    """
     return _trace(x, offset, -2, -1, dtype)
 
 
 @public()
 def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """[n], [m] -> [n, m]: all products of two vectors."""
+    """[n], [m] -> [n, m]: all products of two vectors.
+
+    Raises ShapeError for anything but vectors.
+
+    >>> outer(array([1, 2]), array([1, 10]))
+    Array([[ 1, 10],
+           [ 2, 20]], dtype=int64)
+    """
     a, b = lift(x1), lift(x2)
     if a.ndim != 1 or b.ndim != 1:
         raise note_user_line(ShapeError(f"linalg.outer takes vectors, got shapes {a.shape} and {b.shape}"))
@@ -113,7 +145,13 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public(static=("axis",))
 def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
-    """The cross product of vectors of 3 elements along `axis`."""
+    """The cross product of vectors of 3 elements along `axis`.
+
+    The other axes broadcast; ShapeError for vectors of other sizes.
+
+    >>> cross(array([1.0, 0.0, 0.0]), array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float32)
+    """
     for x in (lift(x1), lift(x2)):
         if x.shape[axis_of(axis, x.ndim, "linalg.cross")] != 3:
             raise note_user_line(

@@ -39,7 +39,14 @@ def _host_or(data: Callable[[], Any], node: Callable[[], UOp]) -> Array:
 
 @placed
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Ones on the k-th diagonal of an N x M matrix of zeros."""
+    """Ones on the k-th diagonal of an N x M matrix of zeros.
+
+    M is N by default; k > 0 lies above the main diagonal. The default float, unless `dtype` says otherwise.
+
+    >>> eye(2, 3, k=1)
+    Array([[0., 1., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
     rows = size_of(N, "eye")
     columns = rows if M is None else size_of(M, "eye")
     kind = to_dtype(float if dtype is None else dtype)
@@ -51,7 +58,14 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, de
 
 
 def identity(n: int, dtype: DTypeLike = None) -> Array:
-    """The n x n identity matrix."""
+    """The n x n identity matrix.
+
+    The default float, unless `dtype` says otherwise.
+
+    >>> identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -62,7 +76,14 @@ def _band(shape: tuple[int, ...], compare: Callable[[UOp, UOp], UOp], k: int | U
 
 
 def tri(N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike = None) -> Array:
-    """Ones at and below the k-th diagonal; `k` may be traced."""
+    """Ones at and below the k-th diagonal; `k` may be traced.
+
+    N x M, M is N by default. The default float, unless `dtype` says otherwise.
+
+    >>> tri(2, 3)
+    Array([[1., 0., 0.],
+           [1., 1., 0.]], dtype=float32)
+    """
     rows = size_of(N, "tri")
     columns = rows if M is None else size_of(M, "tri")
     kind = to_dtype(float if dtype is None else dtype)
@@ -86,13 +107,27 @@ def _triangle(name: str, m: ArrayLike, below: bool, k: int) -> Array:
 
 @public(static=("k",))
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """f[.., n, m] -> f[.., n, m]: zeros above the k-th diagonal."""
+    """f[.., n, m] -> f[.., n, m]: zeros above the k-th diagonal.
+
+    k > 0 keeps diagonals above the main one.
+
+    >>> tril(array([[1, 2], [3, 4]]))
+    Array([[1, 0],
+           [3, 4]], dtype=int64)
+    """
     return _triangle("tril", m, True, k)
 
 
 @public(static=("k",))
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """f[.., n, m] -> f[.., n, m]: zeros below the k-th diagonal."""
+    """f[.., n, m] -> f[.., n, m]: zeros below the k-th diagonal.
+
+    k < 0 keeps diagonals below the main one.
+
+    >>> triu(array([[1, 2], [3, 4]]))
+    Array([[1, 2],
+           [0, 4]], dtype=int64)
+    """
     return _triangle("triu", m, False, k)
 
 
@@ -112,7 +147,13 @@ def diagonal_node(x: UOp, offset: int, axis1: int, axis2: int) -> UOp:
 
 @public(static=("offset", "axis1", "axis2"))
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """[.. n .. m ..] -> [.., d]: the offset-th diagonal over two axes, on a new last axis."""
+    """[.. n .. m ..] -> [.., d]: the offset-th diagonal over two axes, on a new last axis.
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> diagonal(array([[1, 2, 3], [4, 5, 6]]), 1)
+    Array([2, 6], dtype=int64)
+    """
     t = lift(a)
     first, second = (axis_of(i, t.ndim, "diagonal") for i in (axis1, axis2))
     if first == second:
@@ -122,7 +163,14 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @public(static=("k",))
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """[n] -> [n+|k|, n+|k|] with v on the k-th diagonal; [n, m] -> [d], the k-th diagonal."""
+    """[n] -> [n+|k|, n+|k|] with v on the k-th diagonal; [n, m] -> [d], the k-th diagonal.
+
+    >>> diag(array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int64)
+    >>> diag(array([[1, 2], [3, 4]]), 1)
+    Array([2], dtype=int64)
+    """
     t = lift(v)
     if t.ndim == 2:
         return Tracer(diagonal_node(t.node, operator.index(k), 0, 1), t.weak)
@@ -139,6 +187,12 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 @public(static=("k",))
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """`diag` of v laid out flat."""
+    """`diag` of v laid out flat.
+
+    >>> diagflat(array([1, 2]), 1)
+    Array([[0, 1, 0],
+           [0, 0, 2],
+           [0, 0, 0]], dtype=int64)
+    """
     t = lift(v)
     return diag(Tracer(build.reshape(t.node, (t.size,)), t.weak), k)

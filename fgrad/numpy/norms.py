@@ -97,6 +97,11 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
     ord   vectors: p, 0 (how many are nonzero), inf, -inf; matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf. The
           derivative at 0 is 0
+
+    >>> norm(array([3.0, 4.0]))
+    Array(5., dtype=float32)
+    >>> norm(array([[3.0, -4.0], [1.0, 1.0]]), ord=1, axis=1)
+    Array([7., 2.], dtype=float32)
     """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     if axis is None:
@@ -122,14 +127,30 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
 @public(static=("axis", "keepdims", "ord"))
 def vector_norm(x: ArrayLike, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Array:
-    """The p-norm over some axes (all by default)."""
+    """The p-norm over some axes (all by default).
+
+    ord   p; 0: how many are nonzero; inf and -inf: the largest and smallest size
+
+    >>> vector_norm(array([3.0, 4.0]))
+    Array(5., dtype=float32)
+    >>> vector_norm(array([3.0, -4.0]), ord=inf)
+    Array(4., dtype=float32)
+    """
     (node,), _, weak = promoted(x, least=dt.default_float())
     return Tracer(vector_norm_node(node, ord, axes_of(axis, node.ndim, "vector_norm"), keepdims), weak)
 
 
 @public(static=("keepdims", "ord"))
 def matrix_norm(x: ArrayLike, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """The norm of the matrices over the last two axes."""
+    """The norm of the matrices over the last two axes.
+
+    ord   "fro", "nuc", 1, -1, 2, -2, inf, -inf
+
+    >>> matrix_norm(array([[3.0, 0.0], [0.0, 4.0]]))
+    Array(5., dtype=float32)
+    >>> matrix_norm(array([[1.0, 2.0], [3.0, 4.0]]), ord=inf)
+    Array(7., dtype=float32)
+    """
     (node,), _, weak = promoted(x, least=dt.default_float())
     if node.ndim < 2:
         raise note_user_line(ShapeError(f"matrix_norm takes matrices, got shape {node.shape}"))
@@ -141,6 +162,9 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     """[.., n, m] -> [..]: the condition number in a norm, by singular values for p=None, 2 and -2.
 
     p   as `ord` of norm; others than None, 2 and -2 take square matrices. inf for singular ones
+
+    >>> cond(array([[1.0, 0.0], [0.0, 4.0]]))
+    Array(4., dtype=float32)
     """
     given = matrices("cond", x, square=(p not in (None, 2, -2),))
     (a,) = given.nodes
@@ -179,6 +203,9 @@ def matrix_rank(
     """[.., n, m] -> int64[..]: how many singular values are above a tolerance.
 
     tol    absolute; rtol  relative to the largest singular value, by default eps * max(n, m)
+
+    >>> matrix_rank(array([[1.0, 2.0], [2.0, 4.0]]))
+    Array(1, dtype=int64)
     """
     if tol is not None and rtol is not None:
         raise note_user_line(ValueError("matrix_rank: only one of tol or rtol may be specified."))

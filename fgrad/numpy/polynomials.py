@@ -62,14 +62,26 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[UOp, UOp, bool]:
 
 @public()
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The sum of two polynomials."""
+    """The sum of two polynomials.
+
+    Coefficients stand highest power first; the shorter one is padded in front.
+
+    >>> polyadd(array([1, 2]), array([1, 0, 0]))
+    Array([1, 1, 2], dtype=int64)
+    """
     x, y, weak = _aligned("polyadd", a1, a2)
     return Tracer(build.add(x, y), weak)
 
 
 @public()
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials."""
+    """The difference of two polynomials.
+
+    Coefficients stand highest power first; the shorter one is padded in front.
+
+    >>> polysub(array([1, 2]), array([1, 0, 0]))
+    Array([-1,  1,  2], dtype=int64)
+    """
     x, y, weak = _aligned("polysub", a1, a2)
     return Tracer(build.sub(x, y), weak)
 
@@ -78,6 +90,11 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """The product of two polynomials.
 
     trim_leading_zeros   drops them from the factors first, which must then be concrete
+
+    Highest power first.
+
+    >>> polymul(array([1, 2]), array([1, 3]))
+    Array([1, 5, 6], dtype=int64)
     """
     if trim_leading_zeros:
         a1, a2 = trim_zeros(a1, "f"), trim_zeros(a2, "f")
@@ -123,7 +140,13 @@ def _polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
 
 @public(static=("m",))
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """The coefficients of the m-th derivative."""
+    """The coefficients of the m-th derivative.
+
+    Highest power first. Raises ValueError for negative m.
+
+    >>> polyder(array([1.0, 2.0, 3.0]))
+    Array([2., 2.], dtype=float32)
+    """
     if m < 0:
         raise note_user_line(ValueError(f"polyder: m must not be negative, got {m}"))
     t = _coefficients("polyder", p)
@@ -140,7 +163,13 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 @public(static=("m",))
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
-    """The coefficients of the m-th integral; k are the constants of integration (0)."""
+    """The coefficients of the m-th integral; k are the constants of integration (0).
+
+    Highest power first; one constant, or one for each integration, the first one first.
+
+    >>> polyint(array([3.0, 2.0]), k=5)
+    Array([1.5, 2. , 5. ], dtype=float32)
+    """
     if m < 0:
         raise note_user_line(ValueError(f"polyint: m must not be negative, got {m}"))
     (x,), dtype, weak = promoted(_coefficients("polyint", p), least=dt.default_float())
@@ -156,7 +185,13 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 
 @public()
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The coefficients of the polynomial with these zeros."""
+    """The coefficients of the polynomial with these zeros.
+
+    A vector of zeros, or a square matrix whose eigenvalues they are; the leading coefficient is 1.
+
+    >>> poly(array([1.0, 2.0]))
+    Array([ 1., -3.,  2.], dtype=float32)
+    """
     (z,), dtype, weak = promoted(listed(seq_of_zeros), least=dt.default_float())
     if z.ndim != 1:
         raise NotImplementedError("poly of a matrix needs its eigenvalues; give the zeros as a vector")
@@ -372,6 +407,11 @@ def interp(
 
     left, right   what it is beyond the ends: fp's end by default, a number, or "extrapolate"
     period        the function repeats with that period (xp then need not ascend)
+
+    x has any shape, xp and fp are vectors of one size; results are floats. Differentiable in x, xp and fp.
+
+    >>> interp(array([0.5, 9.0]), array([0.0, 1.0, 2.0]), array([0.0, 10.0, 30.0]))
+    Array([ 5., 30.], dtype=float32)
     """
     words = [e if isinstance(e, str) else None for e in (left, right)]
     if any(w not in (None, "extrapolate") for w in words):
@@ -389,7 +429,13 @@ def unwrap(
     axis: int = -1,
     period: ArrayLike = 6.283185307179586,
 ) -> Array:
-    """Angles with multiples of the period added so that jumps stay below half of it."""
+    """Angles with multiples of the period added so that jumps stay below half of it.
+
+    discont   jumps below it stay as they are (half the period by default)
+
+    >>> unwrap(array([0.0, 3.0, -3.0]))
+    Array([0.       , 3.       , 3.2831855], dtype=float32)
+    """
     (x, span), dtype, weak = promoted(p, period)
     need(not dtype.is_complex, "unwrap", "it takes real numbers")
     i = axis_of(axis, x.ndim, "unwrap")

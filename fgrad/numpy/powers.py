@@ -106,6 +106,12 @@ pow = alias(power, "pow")
 
 @binary
 def float_power(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """x1**x2 computed in floats, so that integers may have negative powers."""
+    """x1**x2 computed in floats, so that integers may have negative powers.
+
+    The operands broadcast; -> at least the default float.
+
+    >>> float_power(array([1, 2]), -1)
+    Array([1. , 0.5], dtype=float32)
+    """
     (x, y), dtype, weak = common("float_power", x1, x2, least=dt.default_float())
     return lift(_power(Tracer(x, weak), Tracer(y, weak)))

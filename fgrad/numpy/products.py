@@ -92,7 +92,13 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
 
 @public(static=("precision", "preferred_element_type"))
 def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
-    """The sum of conj(a) * b over all elements, laid out flat."""
+    """The sum of conj(a) * b over all elements, laid out flat.
+
+    -> 0-d; ShapeError where sizes differ.
+
+    >>> vdot(array([1j, 2]), array([1j, 3]))
+    Array(7.+0.j, dtype=complex64)
+    """
     x, y = lift(a), lift(b)
     p, q = (Tracer(build.reshape(t.node, (t.size,)), t.weak) for t in (x, y))
     return _contract("vdot", p, q, (0,), (0,), (), preferred_element_type, conjugate=True)
@@ -100,7 +106,13 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
 
 @public(static=("precision", "preferred_element_type"))
 def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
-    """The sum of products over the last axes of both."""
+    """The sum of products over the last axes of both.
+
+    [.., n], [.., n] -> the other axes of a, then those of b; numbers multiply. No conjugation.
+
+    >>> inner(array([[1, 2], [3, 4]]), array([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     x, y = lift(a), lift(b)
     if not x.ndim or not y.ndim:
         return dot(a, b, preferred_element_type=preferred_element_type)
@@ -111,7 +123,12 @@ def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_elemen
 
 @public()
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    """[n], [m] -> [n, m]: all products of elements, laid out flat."""
+    """[n], [m] -> [n, m]: all products of elements, laid out flat.
+
+    >>> outer(array([1, 2]), array([1, 10]))
+    Array([[ 1, 10],
+           [ 2, 20]], dtype=int64)
+    """
     no_out(out, "outer")
     (x, y), _, weak = promoted(a, b)
     n, m = x.size, y.size
@@ -153,7 +170,11 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The sum of conj(x1) * x2 over `axis`; the other axes broadcast."""
+    """The sum of conj(x1) * x2 over `axis`; the other axes broadcast.
+
+    >>> vecdot(array([[1, 2], [3, 4]]), array([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     x, y = lift(x1), lift(x2)
     _need_axes("vecdot", x1=(x, 1), x2=(y, 1))
     moved = []
@@ -168,7 +189,13 @@ def vecdot(
 
 @public()
 def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """[.., n, k], [.., k] -> [.., n]: matrices times vectors."""
+    """[.., n, k], [.., k] -> [.., n]: matrices times vectors.
+
+    Axes in front broadcast; ShapeError where k differs.
+
+    >>> matvec(array([[1, 2], [3, 4]]), array([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     x, y = lift(x1), lift(x2)
     _need_axes("matvec", x1=(x, 2), x2=(y, 1))
     rank = max(x.ndim - 2, y.ndim - 1)
@@ -180,7 +207,13 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public()
 def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """[.., n], [.., n, k] -> [.., k]: (conjugated) vectors times matrices."""
+    """[.., n], [.., n, k] -> [.., k]: (conjugated) vectors times matrices.
+
+    Axes in front broadcast; ShapeError where n differs.
+
+    >>> vecmat(array([1, 10]), array([[1, 2], [3, 4]]))
+    Array([31, 42], dtype=int64)
+    """
     x, y = lift(x1), lift(x2)
     _need_axes("vecmat", x1=(x, 1), x2=(y, 2))
     rank = max(x.ndim - 1, y.ndim - 2)
@@ -202,6 +235,13 @@ def tensordot(
     """The sum of products over pairs of axes.
 
     axes   n: the last n of a with the first n of b; (of a, of b): an axis or a list of axes of each
+
+    -> the other axes of a, then those of b; ShapeError where sizes differ.
+
+    >>> tensordot(ones((2, 3)), ones((3, 4)), axes=1).shape
+    (2, 4)
+    >>> tensordot(ones((2, 3)), ones((3, 2)), axes=([0, 1], [1, 0]))
+    Array(6., dtype=float32)
     """
     x, y = lift(a), lift(b)
     if isinstance(axes, list | tuple | np.ndarray):
@@ -224,7 +264,13 @@ def tensordot(
 # ---- small products
 @public()
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product: every element of `a` times the whole of `b`."""
+    """The Kronecker product: every element of `a` times the whole of `b`.
+
+    Sizes multiply axis by axis; the smaller shape gets axes in front.
+
+    >>> kron(array([1, 10]), array([1, 2, 3]))
+    Array([ 1,  2,  3, 10, 20, 30], dtype=int64)
+    """
     (x, y), _, weak = promoted(a, b)
     rank = max(x.ndim, y.ndim)
     x, y = (build.reshape(v, (1,) * (rank - v.ndim) + v.shape) for v in (x, y))
@@ -281,7 +327,12 @@ def cross(
 
 @public(static=("N", "increasing"))
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """[n] -> [n, N]: the powers N-1 .. 0 of every element (0 .. N-1 if increasing)."""
+    """[n] -> [n, N]: the powers N-1 .. 0 of every element (0 .. N-1 if increasing).
+
+    >>> vander(array([2, 3]), 3)
+    Array([[4, 2, 1],
+           [9, 3, 1]], dtype=int64)
+    """
     t = lift(x)
     if t.ndim != 1:
         raise note_user_line(ShapeError(f"vander takes a vector, got shape {t.shape}"))

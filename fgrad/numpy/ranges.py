@@ -114,6 +114,11 @@ def linspace(
 
     stop is included, unless endpoint is False.
     Integer dtypes round down. With `retstep` also the spacing.
+
+    >>> linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    >>> linspace(0, 1, 2, endpoint=False, retstep=True)
+    (Array([0. , 0.5], dtype=float32), Array(0.5, dtype=float32))
     """
     n = size_of(num, "linspace")
     (a, b), least, _ = promoted(start, stop, least=dt.default_float())
@@ -153,7 +158,13 @@ def logspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """base ** linspace(start, stop, num)."""
+    """base ** linspace(start, stop, num).
+
+    The ends are powers: base**start and base**stop.
+
+    >>> logspace(0, 3, 4)
+    Array([   1.,   10.,  100., 1000.], dtype=float32)
+    """
     exponent = lift(linspace(start, stop, num, endpoint, axis=axis)).node
     b = build.broadcast_to(build.cast(lift(base).node, exponent.dtype), exponent.shape)
     out = uop(Op.POW, (b, exponent))
@@ -172,6 +183,11 @@ def geomspace(
     """`num` numbers evenly spaced on a logarithmic scale.
 
     start and stop are nonzero and of one sign.
+
+    Both ends are exact; stop is included, unless endpoint is False. Raises ValueError for a negative `num`.
+
+    >>> geomspace(1.0, 1000.0, 4)
+    Array([   1.,   10.,  100., 1000.], dtype=float32)
     """
     (a, b), kind, _ = promoted(start, stop, least=dt.default_float())
     need(not kind.is_complex, "geomspace", "it takes real numbers")
@@ -226,6 +242,13 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
     """The position of every element along every axis: int64 [len(dims), *dims].
 
     `sparse` gives a tuple of thin arrays.
+
+    >>> indices((2, 2))
+    Array([[[0, 0],
+            [1, 1]],
+
+           [[0, 1],
+            [0, 1]]], dtype=int64)
     """
     shape = shape_of(dimensions, "indices")
     kind = to_dtype(int if dtype is None else dtype)
@@ -241,7 +264,14 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
 
 
 def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
-    """function(i, j, ..) of the index arrays of `shape`."""
+    """function(i, j, ..) of the index arrays of `shape`.
+
+    The index arrays are of `dtype`; further keywords go to the function.
+
+    >>> fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
+    Array([[ 0,  1,  2],
+           [10, 11, 12]], dtype=int64)
+    """
     grid = indices(shape, dtype)
     return function(*[grid[i] for i in range(len(grid))], **kwargs)
 
@@ -252,25 +282,55 @@ def _window(M: int, name: str, make: Callable[[Any], Any]) -> Array:
 
 
 def bartlett(M: int) -> Array:
-    """The triangular window of M points."""
+    """The triangular window of M points.
+
+    -> [M] of the default float; empty for M < 1.
+
+    >>> bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _window(M, "bartlett", np.bartlett)
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window of M points."""
+    """The Blackman window of M points.
+
+    -> [M] of the default float; empty for M < 1.
+
+    >>> blackman(3).shape
+    (3,)
+    """
     return _window(M, "blackman", np.blackman)
 
 
 def hamming(M: int) -> Array:
-    """The Hamming window of M points."""
+    """The Hamming window of M points.
+
+    -> [M] of the default float; empty for M < 1.
+
+    >>> hamming(3)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
     return _window(M, "hamming", np.hamming)
 
 
 def hanning(M: int) -> Array:
-    """The Hann window of M points."""
+    """The Hann window of M points.
+
+    -> [M] of the default float; empty for M < 1.
+
+    >>> hanning(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _window(M, "hanning", np.hanning)
 
 
 def kaiser(M: int, beta: float) -> Array:
-    """The Kaiser window of M points."""
+    """The Kaiser window of M points.
+
+    -> [M] of the default float; the larger `beta`, the narrower.
+
+    >>> kaiser(3, 8.0)
+    Array([0.00233883, 1.        , 0.00233883], dtype=float32)
+    """
     return _window(M, "kaiser", lambda n: np.kaiser(n, beta))

@@ -34,7 +34,14 @@ __all__ = ["delete", "insert", "repeat", "resize", "roll", "tile", "trim_zeros"]
 # ---- repeating
 @public(static=("reps",))
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """The array repeated as a whole along each axis."""
+    """The array repeated as a whole along each axis.
+
+    reps   a number, or one for each axis; missing ones in front
+
+    >>> tile(array([1, 2]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int64)
+    """
     t = lift(A)
     counts = shape_of(reps, "tile")
     rank = max(t.ndim, len(counts))
@@ -51,6 +58,11 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_
                           laid out flat)
     total_repeat_length   the size of the result, needed when `repeats` is traced; what is missing
                           repeats the last element
+
+    >>> repeat(array([1, 2]), 2)
+    Array([1, 1, 2, 2], dtype=int64)
+    >>> repeat(array([1, 2, 3]), [2, 0, 1])
+    Array([1, 1, 3], dtype=int64)
     """
     if not is_traced(repeats) and (is_scalar(repeats) or np.size(repeats) == 1):
         once = _repeat_all(a, operator.index(np.asarray(repeats).reshape(())[()]), axis)
@@ -127,7 +139,12 @@ def uop_prefix(x: UOp, axis: int) -> UOp:
 
 @public(static=("new_shape",))
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in order, repeated or cut to fill a new shape."""
+    """The elements in order, repeated or cut to fill a new shape.
+
+    >>> resize(array([1, 2, 3]), (2, 4))
+    Array([[1, 2, 3, 1],
+           [2, 3, 1, 2]], dtype=int64)
+    """
     t = lift(a)
     sizes = shape_of(new_shape, "resize")
     total = math.prod(sizes)
@@ -250,7 +267,16 @@ def _positions(obj: Any, n: int, name: str) -> list[int]:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
-    """Without the elements at some positions (int, slice, mask, list of ints) along `axis`."""
+    """Without the elements at some positions (int, slice, mask, list of ints) along `axis`.
+
+    axis=None takes the array laid out flat. Positions must be concrete; out of bounds raises IndexError.
+
+    >>> delete(array([1, 2, 3, 4]), [0, -1])
+    Array([2, 3], dtype=int64)
+    >>> delete(array([[1, 2], [3, 4]]), 0, axis=1)
+    Array([[2],
+           [4]], dtype=int64)
+    """
     total = shape(arr)
     n = math.prod(total) if axis is None else total[axis_of(axis, len(total), "delete")]
     gone = set(_positions(obj, n, "delete"))
@@ -265,7 +291,15 @@ def _at_positions(a: ArrayLike, positions: tuple[int, ...], axis: int | None) ->
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """With `values` put in before some positions (of the original) along `axis`."""
+    """With `values` put in before some positions (of the original) along `axis`.
+
+    axis=None takes the array laid out flat. Positions must be concrete; the values take the dtype of `arr`.
+
+    >>> insert(array([1, 2, 3]), 1, 9)
+    Array([1, 9, 2, 3], dtype=int64)
+    >>> insert(array([1, 2, 3]), [0, 3], array([8, 9]))
+    Array([8, 1, 2, 3, 9], dtype=int64)
+    """
     total = shape(arr)
     n = math.prod(total) if axis is None else total[axis_of(axis, len(total), "insert")]
     obj = unwrapped(obj)
@@ -300,7 +334,11 @@ def _insert(arr: ArrayLike, values: ArrayLike, positions: tuple[int, ...], singl
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
-    """Without leading ("f") and trailing ("b") zeros; the values must be concrete."""
+    """Without leading ("f") and trailing ("b") zeros; the values must be concrete.
+
+    >>> trim_zeros(array([0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int64)
+    """
     data = host(filt, "trim_zeros", "slice where you know the zeros are", True)
     held = np.flatnonzero(data)
     first = held[0] if held.size and "f" in trim.lower() else 0 if held.size else len(data)

@@ -26,19 +26,37 @@ def _rounding(name: str, op: Op, x: ArrayLike) -> Array:
 
 @public()
 def floor(x: ArrayLike) -> Array:
-    """The largest integer not above x, in x's dtype."""
+    """The largest integer not above x, in x's dtype.
+
+    Integers are themselves; complex numbers are refused with DtypeError. The derivative is 0.
+
+    >>> floor(array([1.2, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """
     return _rounding("floor", Op.FLOOR, x)
 
 
 @public()
 def ceil(x: ArrayLike) -> Array:
-    """The smallest integer not below x, in x's dtype."""
+    """The smallest integer not below x, in x's dtype.
+
+    Integers are themselves; complex numbers are refused with DtypeError. The derivative is 0.
+
+    >>> ceil(array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """
     return _rounding("ceil", Op.CEIL, x)
 
 
 @public()
 def trunc(x: ArrayLike) -> Array:
-    """x without its fraction, in x's dtype."""
+    """x without its fraction, in x's dtype.
+
+    Integers are themselves; complex numbers are refused with DtypeError. The derivative is 0.
+
+    >>> trunc(array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """
     return _rounding("trunc", Op.TRUNC, x)
 
 
@@ -47,7 +65,13 @@ fix = trunc
 
 @public()
 def rint(x: ArrayLike) -> Array:
-    """The nearest integer as a float; halves go to the even one."""
+    """The nearest integer as a float; halves go to the even one.
+
+    Integers and bools become the default float. The derivative is 0.
+
+    >>> rint(array([0.5, 1.5, -1.2]))
+    Array([ 0.,  2., -1.], dtype=float32)
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     return Tracer(_round_parts(node), weak)
 
@@ -60,7 +84,13 @@ def _round_parts(x: UOp) -> UOp:
 
 @public(static=("decimals",))
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """`a` to that many decimals (negative: tens, hundreds ..); halves go to the even digit."""
+    """`a` to that many decimals (negative: tens, hundreds ..); halves go to the even digit.
+
+    Dtype and shape are those of `a`.
+
+    >>> around(array([0.5, 1.25, 17.0]), 1)
+    Array([ 0.5,  1.2, 17. ], dtype=float32)
+    """
     no_out(out, "round")
     t = lift(a)
     x, n = t.node, int(decimals)

@@ -100,6 +100,9 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     """The bin that every element falls in, as int64.
 
     Bins ascend or descend; `right` includes their right edge.
+
+    >>> digitize(array([0.2, 1.0, 6.4]), array([0.0, 1.0, 2.5]))
+    Array([1, 2, 3], dtype=int64)
     """
     (v, edges), _, _ = promoted(x, listed(bins))
     if edges.ndim != 1:
@@ -145,7 +148,14 @@ def where(
 
 @public()
 def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
-    """For every element the choice of the first condition that holds, or `default`."""
+    """For every element the choice of the first condition that holds, or `default`.
+
+    Conditions and choices broadcast.
+
+    >>> x = array([1, 5, 9])
+    >>> select([x < 3, x < 7], [x, 10 * x], default=-1)
+    Array([ 1, 50, -1], dtype=int64)
+    """
     if len(condlist) != len(choicelist):
         raise ValueError(f"select: {len(condlist)} conditions, but {len(choicelist)} choices")
     if not len(condlist):
@@ -164,6 +174,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
     """For every element the function (or number) of the last condition that holds.
 
     One more function than conditions is for elements where none holds.
+
+    >>> piecewise(array([-1.0, 0.5, 3.0]), [array([True, False, False])], [lambda v: -v, 10.0])
+    Array([ 1., 10., 10.], dtype=float32)
     """
     t = x if isinstance(x, Array) else lift_any(x)
     conditions = [condlist] if not isinstance(condlist, list | tuple) else list(condlist)
@@ -232,7 +245,13 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """int64 positions of the nonzero elements of the array laid out flat."""
+    """int64 positions of the nonzero elements of the array laid out flat.
+
+    size   their number, needed inside a stage: more are cut, missing ones are `fill_value`
+
+    >>> flatnonzero(array([[0, 3], [1, 0]]))
+    Array([1, 2], dtype=int64)
+    """
     if size is None:
         return from_host(np.flatnonzero(host(a, "flatnonzero", "give size=")))
     return _flatnonzero(a, fill_value, size)
@@ -246,7 +265,14 @@ def _flatnonzero(a: ArrayLike, fill_value: Any, size: int) -> Array:
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """int64[n, ndim]: the positions of the nonzero elements as rows."""
+    """int64[n, ndim]: the positions of the nonzero elements as rows.
+
+    size   the number of rows, needed inside a stage: more are cut, missing ones are `fill_value`
+
+    >>> argwhere(array([[0, 3], [1, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int64)
+    """
     if size is None:
         return from_host(np.argwhere(host(a, "argwhere", "give size=")))
     return _argwhere(a, fill_value, size)
@@ -273,6 +299,13 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     """[n] of integers >= 0 -> how often every number occurs (or the sum of its weights).
 
     length   the size of the result, needed inside a stage; larger numbers are dropped
+
+    Raises ArgumentError for anything but a vector of integers, ValueError for a negative one.
+
+    >>> bincount(array([0, 1, 1, 3]))
+    Array([1, 2, 0, 1], dtype=int64)
+    >>> bincount(array([0, 1, 1]), weights=array([0.5, 1.0, 2.0]))
+    Array([0.5, 3. ], dtype=float32)
     """
     x = unwrapped(x)
     t = x if isinstance(x, Array) else np.asarray(x)

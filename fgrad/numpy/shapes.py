@@ -33,18 +33,30 @@ __all__ = [
 
 # ---- reading shapes
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """Sizes of the axes."""
+    """Sizes of the axes.
+
+    >>> shape([[1, 2, 3]])
+    (1, 3)
+    """
     a = unwrapped(a)
     return a.shape if isinstance(a, Array) else tuple(np.shape(a))
 
 
 def ndim(a: ArrayLike) -> int:
-    """Number of axes."""
+    """Number of axes.
+
+    >>> ndim(ones((2, 3)))
+    2
+    """
     return len(shape(a))
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Number of elements, in all or along some axes."""
+    """Number of elements, in all or along some axes.
+
+    >>> size(ones((2, 3))), size(ones((2, 3)), axis=1)
+    (6, 3)
+    """
     own = shape(a)
     return math.prod(own[i] for i in axes_of(axis, len(own), "size"))
 
@@ -55,6 +67,12 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: None = None) ->
     """The elements of `a` in order, under another shape; one size may be -1.
 
     order   "C": the last axis varies fastest; "F": the first one does
+
+    Raises ShapeError where the number of elements differs.
+
+    >>> reshape(arange(6), (2, -1))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int64)
     """
     t = lift(a)
     sizes = reshaped_to(shape, t.shape, "reshape")
@@ -68,13 +86,25 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: None = None) ->
 
 @public(static=("order",))
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """All elements on one axis."""
+    """All elements on one axis.
+
+    order   "C": the last axis varies fastest; "F": the first one does
+
+    >>> ravel(array([[1, 2], [3, 4]]), order="F")
+    Array([1, 3, 2, 4], dtype=int64)
+    """
     return reshape(a, -1, order) if lift(a).size else reshape(a, 0, order)
 
 
 @public(static=("axes",))
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
-    """The axes in another order (by default reversed)."""
+    """The axes in another order (by default reversed).
+
+    Raises ShapeError unless `axes` are a permutation.
+
+    >>> permute_dims(ones((2, 3, 4)), (1, 2, 0)).shape
+    (3, 4, 2)
+    """
     t = lift(a)
     if axes is None:
         return Tracer(build.permute(t.node, range(t.ndim)[::-1]), t.weak)
@@ -89,7 +119,15 @@ permute_dims = alias(transpose, "permute_dims")
 
 @public()
 def matrix_transpose(x: ArrayLike) -> Array:
-    """[.., n, m] -> [.., m, n]."""
+    """[.., n, m] -> [.., m, n].
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> matrix_transpose(array([[1, 2, 3]]))
+    Array([[1],
+           [2],
+           [3]], dtype=int64)
+    """
     t = lift(x)
     if t.ndim < 2:
         raise note_user_line(ShapeError(f"matrix_transpose takes matrices, got shape {t.shape}"))
@@ -98,7 +136,11 @@ def matrix_transpose(x: ArrayLike) -> Array:
 
 @public(static=("source", "destination"))
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Some axes at other places, the others in their order."""
+    """Some axes at other places, the others in their order.
+
+    >>> moveaxis(ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     t = lift(a)
     given = [x if isinstance(x, list | tuple) else (x,) for x in (source, destination)]
     of, to = ([axis_of(i, t.ndim, "moveaxis") for i in axes] for axes in given)
@@ -114,7 +156,11 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
 
 @public(static=("axis", "start"))
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """The axis moved before position `start`; prefer moveaxis."""
+    """The axis moved before position `start`; prefer moveaxis.
+
+    >>> rollaxis(ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     t = lift(a)
     of = axis_of(axis, t.ndim, "rollaxis")
     to = start + t.ndim if start < 0 else start
@@ -123,7 +169,11 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 @public(static=("axis1", "axis2"))
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    >>> swapaxes(ones((2, 3, 4)), 0, -1).shape
+    (4, 3, 2)
+    """
     t = lift(a)
     i, j = axis_of(axis1, t.ndim, "swapaxes"), axis_of(axis2, t.ndim, "swapaxes")
     order = list(range(t.ndim))
@@ -133,7 +183,13 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @public(static=("axis",))
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
-    """Without axes of size 1 (all of them, or those named)."""
+    """Without axes of size 1 (all of them, or those named).
+
+    Raises ShapeError for an axis of another size.
+
+    >>> squeeze(ones((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
     t = lift(a)
     gone = [i for i, n in enumerate(t.shape) if n == 1] if axis is None else axes_of(axis, t.ndim, "squeeze")
     for i in gone:
@@ -144,7 +200,11 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
 
 @public(static=("axis",))
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
-    """With new axes of size 1 at these places of the result."""
+    """With new axes of size 1 at these places of the result.
+
+    >>> expand_dims(ones((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
     t = lift(a)
     given = axis if isinstance(axis, list | tuple) else (axis,)
     new = axes_of(given, t.ndim + len(given), "expand_dims")
@@ -155,26 +215,49 @@ def expand_dims(a: ArrayLike, axis: Any) -> Array:
 
 @public(static=("axis",))
 def flip(m: ArrayLike, axis: Any = None) -> Array:
-    """The elements along the axes (all by default) in reverse order."""
+    """The elements along the axes (all by default) in reverse order.
+
+    >>> flip(array([[1, 2], [3, 4]]))
+    Array([[4, 3],
+           [2, 1]], dtype=int64)
+    >>> flip(array([[1, 2], [3, 4]]), axis=0)
+    Array([[3, 4],
+           [1, 2]], dtype=int64)
+    """
     t = lift(m)
     return Tracer(build.flip(t.node, axes_of(axis, t.ndim, "flip")), t.weak)
 
 
 @public()
 def fliplr(m: ArrayLike) -> Array:
-    """Columns in reverse order."""
+    """Columns in reverse order.
+
+    >>> fliplr(array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int64)
+    """
     return flip(m, 1)
 
 
 @public()
 def flipud(m: ArrayLike) -> Array:
-    """Rows in reverse order."""
+    """Rows in reverse order.
+
+    >>> flipud(array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int64)
+    """
     return flip(m, 0)
 
 
 @public(static=("k", "axes"))
 def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
-    """Turned by k quarter turns in the plane of two axes, from the first towards the second."""
+    """Turned by k quarter turns in the plane of two axes, from the first towards the second.
+
+    >>> rot90(array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int64)
+    """
     t = lift(m)
     i, j = (axis_of(a, t.ndim, "rot90") for a in axes)
     if i == j:
@@ -211,23 +294,47 @@ def _atleast_all(arys: Sequence[Any], least: int) -> Any:
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Each array with at least one axis."""
+    """Each array with at least one axis.
+
+    One array, or a list of them if several are given.
+
+    >>> atleast_1d(3.0)
+    Array([3.], dtype=float32, weak_type=True)
+    """
     return _atleast_all(arys, 1)
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Each array with at least two axes (new ones in front)."""
+    """Each array with at least two axes (new ones in front).
+
+    One array, or a list of them if several are given.
+
+    >>> atleast_2d(array([1, 2]))
+    Array([[1, 2]], dtype=int64)
+    """
     return _atleast_all(arys, 2)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Each array with at least three axes."""
+    """Each array with at least three axes.
+
+    A vector becomes [1, n, 1], a matrix [n, m, 1].
+
+    >>> atleast_3d(ones((2, 3))).shape
+    (2, 3, 1)
+    """
     return _atleast_all(arys, 3)
 
 
 # ---- broadcasting
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that these shapes broadcast to."""
+    """The shape that these shapes broadcast to.
+
+    Raises ShapeError if there is none.
+
+    >>> broadcast_shapes((2, 1), (3,), ())
+    (2, 3)
+    """
     if not shapes:
         return ()
     return build.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes])
@@ -235,7 +342,14 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @public(static=("shape",))
 def broadcast_to(array: ArrayLike, shape: Any) -> Array:
-    """The array repeated along new axes and axes of size 1, to `shape`."""
+    """The array repeated along new axes and axes of size 1, to `shape`.
+
+    Raises ShapeError where it does not fit.
+
+    >>> broadcast_to(array([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int64)
+    """
     t = lift(array)
     sizes = shape_of(shape, "broadcast_to")
     try:
@@ -245,7 +359,13 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """All arrays at their common shape."""
+    """All arrays at their common shape.
+
+    Raises ShapeError if they have none.
+
+    >>> [x.shape for x in broadcast_arrays(ones((2, 1)), ones(3))]
+    [(2, 3), (2, 3)]
+    """
     return _broadcast_arrays(list(args))
 
 

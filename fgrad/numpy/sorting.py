@@ -59,7 +59,16 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """The elements along `axis` (None: laid out flat) in ascending order, NaN last."""
+    """The elements along `axis` (None: laid out flat) in ascending order, NaN last.
+
+    Equal elements keep their order; `kind` and `order` are refused, `descending` turns it around.
+
+    >>> sort(array([3.0, nan, 1.0]))
+    Array([ 1.,  3., nan], dtype=float32)
+    >>> sort(array([[3, 1], [2, 4]]), axis=0, descending=True)
+    Array([[3, 4],
+           [2, 1]], dtype=int64)
+    """
     t = lift(a)
     x, i = _along(t.node, axis, "sort")
     out = sorted_with(x, (), i)[0]
@@ -76,7 +85,15 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """int64: the positions that sort the elements along `axis`; equal elements keep their order."""
+    """int64: the positions that sort the elements along `axis`; equal elements keep their order.
+
+    NaN stand last. `descending` turns the order around, ties still in theirs.
+
+    >>> argsort(array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int64)
+    >>> argsort(array([3, 1, 2]), descending=True)
+    Array([0, 2, 1], dtype=int64)
+    """
     x, i = _along(lift(a).node, axis, "argsort")
     here = build.iota_along(x.shape, i)
     if not descending:
@@ -90,19 +107,32 @@ def partition(a: ArrayLike, kth: Any, axis: int | None = -1) -> Array:
     """An order in which the k-th element is where sorting puts it, and smaller ones stand before.
 
     Here that is the sorted order.
+
+    >>> partition(array([3, 1, 2]), 1)
+    Array([1, 2, 3], dtype=int64)
     """
     return sort(a, axis)
 
 
 @public(static=("kth", "axis"))
 def argpartition(a: ArrayLike, kth: Any, axis: int | None = -1) -> Array:
-    """int64: the positions that partition; here: those that sort."""
+    """int64: the positions that partition; here: those that sort.
+
+    >>> argpartition(array([3, 1, 2]), 1)
+    Array([1, 2, 0], dtype=int64)
+    """
     return argsort(a, axis)
 
 
 @public()
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted by real, then by imaginary part, as complex numbers."""
+    """Sorted by real, then by imaginary part, as complex numbers.
+
+    -> complex, along the last axis.
+
+    >>> sort_complex(array([2 + 1j, 1 - 1j, 1 - 2j]))
+    Array([1.-2.j, 1.-1.j, 2.+1.j], dtype=complex64)
+    """
     x = lift(sort(a)).node
     if not x.dtype.is_complex:
         to = dt.complex_of(x.dtype)
@@ -113,7 +143,11 @@ def sort_complex(a: ArrayLike) -> Array:
 
 @public(static=("axis",))
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """int64: the positions that sort by the last key, ties by the one before, and so on."""
+    """int64: the positions that sort by the last key, ties by the one before, and so on.
+
+    >>> lexsort((array([2, 1, 3]), array([1, 1, 0])))
+    Array([2, 1, 0], dtype=int64)
+    """
     if isinstance(keys, Array | np.ndarray):
         t = lift(keys)
         nodes = [build.reshape(build.slice_axis(t.node, 0, k, k + 1), t.shape[1:]) for k in range(t.shape[0])]

@@ -57,7 +57,13 @@ def without_column(x: UOp) -> UOp:
 
 @public()
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """x with a @ x = b: [.., n, n], [n] or [.., n, k] -> as b. NaN where `a` is singular."""
+    """x with a @ x = b: [.., n, n], [n] or [.., n, k] -> as b. NaN where `a` is singular.
+
+    Raises ShapeError where the sizes do not fit.
+
+    >>> solve(array([[2.0, 0.0], [0.0, 4.0]]), array([2.0, 2.0]))
+    Array([1. , 0.5], dtype=float32)
+    """
     given, x, y, is_vector = system("solve", a, b)
     z = solves.solve(x, y)
     return given.result(without_column(z) if is_vector else z)
@@ -65,7 +71,14 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 @public()
 def inv(a: ArrayLike) -> Array:
-    """The inverses of square matrices: [.., n, n] -> [.., n, n]. NaN where `a` is singular."""
+    """The inverses of square matrices: [.., n, n] -> [.., n, n]. NaN where `a` is singular.
+
+    Raises ShapeError for matrices that are not square.
+
+    >>> inv(array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     given = matrices("inv", a, square=(True,))
     return given.result(solves.inv(given.nodes[0]))
 
@@ -77,6 +90,10 @@ def pinv(
     """The Moore-Penrose inverses: [.., m, n] -> [.., n, m].
 
     rtol   singular values up to rtol times the largest count as 0; eps * max(m, n) by default. rcond is its old name
+
+    >>> pinv(array([[2.0, 0.0], [0.0, 4.0], [0.0, 0.0]])).round(4)
+    Array([[0.5 , 0.  , 0.  ],
+           [0.  , 0.25, 0.  ]], dtype=float32)
     """
     given = matrices("pinv", a, square=(hermitian,))
     (x,) = given.nodes
@@ -85,14 +102,27 @@ def pinv(
 
 @public()
 def det(a: ArrayLike) -> Array:
-    """The determinants of square matrices: [.., n, n] -> [..]. Differentiable at singular matrices too."""
+    """The determinants of square matrices: [.., n, n] -> [..]. Differentiable at singular matrices too.
+
+    Integers become the default float.
+
+    >>> det(array([[2.0, 1.0], [1.0, 3.0]])).round(4)
+    Array(5., dtype=float32)
+    """
     given = matrices("det", a, square=(True,))
     return given.result(determinants.det(given.nodes[0]))
 
 
 @public(static=("method",))
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """The sign (a phase for complex matrices) and the logarithm of the size of determinants: [.., n, n] -> two [..]."""
+    """The sign (a phase for complex matrices) and the logarithm of the size of determinants: [.., n, n] -> two [..].
+
+    (0, -inf) for a singular matrix.
+
+    >>> sign, logarithm = slogdet(array([[0.0, 2.0], [3.0, 0.0]]))
+    >>> float(sign), round(float(logarithm), 4)
+    (-1.0, Array(1.7918, dtype=float32, weak_type=True))
+    """
     given = matrices("slogdet", a, square=(True,))
     sign, log = determinants.slogdet(given.nodes[0])
     return SlogdetResult(given.result(sign), given.result(log))
@@ -104,6 +134,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None, *, numpy_r
 
     rcond       singular values up to rcond times the largest count as 0; eps * max(m, n) by default
     residuals   [k] ([1] for a vector): the squares of the norms of b - a @ x, whatever the rank
+
+    >>> x, residuals, rank, s = lstsq(array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), array([3.0, 4.0, 1.0]))
+    >>> x.round(4), int(rank)
+    (Array([3., 2.], dtype=float32), 2)
     """
     if numpy_resid:
         raise NotImplementedError(
@@ -146,6 +180,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     """x with tensordot(a, x, x.ndim) = b.
 
     axes   axes of `a` to move to its end first
+
+    >>> tensorsolve(2 * fnp.eye(4).reshape(2, 2, 4), fnp.ones((2, 2)))
+    Array([0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
     x, y = lift(a).node, lift(b)
     if axes is not None:
@@ -164,7 +201,11 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 @public(static=("ind",))
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse for tensordot(a, x, ind): the first `ind` axes of `a` are its rows."""
+    """The inverse for tensordot(a, x, ind): the first `ind` axes of `a` are its rows.
+
+    >>> tensorinv(fnp.eye(6).reshape(2, 3, 6)).shape
+    (6, 2, 3)
+    """
     t = lift(a)
     if ind <= 0:
         raise note_user_line(ArgumentError(f"tensorinv: ind must be positive, got {ind}"))
