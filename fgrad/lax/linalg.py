@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.numpy import decompositions, factors, solves
-from fgrad.numpy.blocks import columns, conj, diagonal, on_host, swap
+from fgrad.numpy import decompositions, factors, matrix_functions, solves
+from fgrad.numpy.blocks import columns, conj, diagonal, mm, on_host, positions, swap, upper
 from fgrad.numpy.common import lift, public
+from fgrad.numpy.elementwise import magnitude
 from fgrad.numpy.operands import matrices, same_batch
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
+from fgrad.uop.node import UOp
+from fgrad.uop.op import Op
 
 __all__ = [
-    "cholesky", "eig", "eigh", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd",
-    "triangular_solve", "tridiagonal_solve",
+    "cholesky", "cholesky_update", "eig", "eigh", "hessenberg", "householder_product", "lu",
+    "lu_pivots_to_permutation", "ormqr", "qr", "schur", "svd", "symmetric_product", "triangular_solve",
+    "tridiagonal_solve",
 ]  # fmt: skip
 
 
@@ -140,9 +144,10 @@ def tridiagonal_solve(
     """x with t @ x = b, where t has the diagonals dl (from 1 on), d and du (up to n - 1), all [.., n]; b [.., n, k].
 
     Rows are exchanged where that is more accurate; a singular matrix gives inf or NaN.
+
+    perturb_singular   pivots below eps times the largest element of the upper triangle count as that, with their sign,
+                       so that the result is finite
     """
-    if perturb_singular:
-        raise NotImplementedError("tridiagonal_solve with perturb_singular; add a small multiple of max|t| to d")
     (low, mid, high, rhs), dtype, weak = promoted(dl, d, du, b, least=dt.default_float())
     n = mid.shape[-1]
     if not low.shape == mid.shape == high.shape == rhs.shape[:-1]:
@@ -158,7 +163,22 @@ def tridiagonal_solve(
         lower = build.pad(diagonal(columns(low, 1, n)), [*below, (1, 0, 0), (0, 1, 0)])
         upper = build.pad(diagonal(columns(high, 0, n - 1)), [*above, (0, 1, 0), (1, 0, 0)])
         t = build.add(t, build.add(lower, upper))
-    return Tracer(solves.solve(t, rhs), weak)
+    return Tracer(_perturbed(t, rhs) if perturb_singular and n else solves.solve(t, rhs), weak)
+
+
+def _perturbed(t: UOp, rhs: UOp) -> UOp:
+    packed, _, order = factors.lu(t)
+    right = upper(packed)
+    top = build.reduce_(magnitude(right), (t.ndim - 2, t.ndim - 1), Op.MAX)
+    n = t.shape[-1]
+    least = build.mul(build.expand(top, [(top.ndim, n), (top.ndim + 1, n)]), float(dt.finfo(top.dtype).eps))
+    i, j = positions(right)
+    real = build.real(right) if right.dtype.is_complex else right
+    tiny = build.and_(build.eq(i, j), build.lt(magnitude(right), least))
+    sign = build.where(build.lt(real, 0), build.neg(least), least)
+    right = build.where(tiny, build.cast(sign, right.dtype), right)
+    z = solves.triangular_solve(packed, factors.take_rows(rhs, order), True, True)
+    return solves.triangular_solve(right, z, False)
 
 
 @public()
@@ -172,3 +192,91 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
         )
     (x, tau), _, weak = promoted(a, taus, least=dt.default_float())
     return Tracer(factors.householder(x, tau), weak)
+
+
+@public(static=("compute_schur_vectors", "sort_eig_vals", "select_callable"))
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> Any:
+    """(T, Q) with x = Q @ T @ Q^H, T upper triangular (of real matrices with blocks of two); or T alone.
+
+    sort_eig_vals, select_callable   are not there
+
+    No derivative; needs SciPy.
+    """
+    if sort_eig_vals or select_callable is not None:
+        raise NotImplementedError("schur: sorted eigenvalues are not there; use scipy.linalg.schur on the host")
+    given = matrices("schur", x, square=(True,))
+    t, q = matrix_functions.schur(given.nodes[0], "complex" if given.nodes[0].dtype.is_complex else "real")
+    return (given.result(t), given.result(q)) if compute_schur_vectors else given.result(t)
+
+
+@public()
+def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
+    """[.., n, n] -> (the Hessenberg form, and below its subdiagonal the reflections; their factors [.., n - 1]).
+
+    No derivative; needs SciPy. See fgrad.scipy.linalg.hessenberg for the matrices.
+    """
+    given = matrices("hessenberg", a, square=(True,))
+    packed, taus = matrix_functions.packed_hessenberg(given.nodes[0])
+    return given.result(packed), given.result(taus)
+
+
+@public(static=("left", "transpose"))
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
+    """Q @ c (left) or c @ Q, with the square Q that reflections make: a [.., m, n], taus [.., k], k <= min(m, n).
+
+    transpose   Q^H in place of Q
+    """
+    given = matrices("ormqr", a, c)
+    x, y = given.nodes
+    tau = build.cast(lift(taus).node, x.dtype)
+    m, n = x.shape[-2:]
+    if n < m:
+        x = build.pad(x, [*[(0, 0, 0)] * (x.ndim - 1), (0, m - n, 0)])
+    q = factors.householder(columns(x, 0, m), tau)
+    q = conj(swap(q)) if transpose else q
+    if y.shape[-2 if left else -1] != m:
+        raise note_user_line(ShapeError(f"ormqr: c of shape {y.shape} does not fit Q [{m}, {m}] (left={left})"))
+    return given.result(mm(*same_batch("ormqr", *((q, y) if left else (y, q)))))
+
+
+@public()
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
+    """The upper triangle R' with R'^H R' = R^H R + w w^H, for the upper triangle R [n, n] and w [n]."""
+    given = matrices("cholesky_update", r_matrix, lift(w_vector)[None, :], square=(True, False))
+    r, w = given.nodes
+    if w.shape[-1] != r.shape[-1]:
+        raise note_user_line(ShapeError(f"cholesky_update: R {r.shape} and w of {w.shape[-1]} elements do not fit"))
+    _, found = factors.qr(build.concatenate([upper(r), conj(w)], 0))
+    n = r.shape[-1]
+    i, j = positions(found)
+    real = build.real(found) if found.dtype.is_complex else found
+    corner = build.reduce_(build.where(build.eq(i, j), real, build.zeros_like(real)), (1,))
+    sign = build.where(build.lt(corner, 0), build.const_like(-1, corner), build.const_like(1, corner))
+    return given.result(build.mul(found, build.cast(build.expand(sign, [(1, n)]), found.dtype)))
+
+
+@public(static=("symmetrize_output",))
+def symmetric_product(
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
+    *,
+    alpha: ArrayLike = 1.0,
+    beta: ArrayLike = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
+    """alpha a @ a^T + beta c: [.., n, k], [.., n, n] -> [.., n, n].
+
+    symmetrize_output   accepted for compatibility: both triangles are always there
+    """
+    given = matrices("symmetric_product", a_matrix, c_matrix)
+    x, y = same_batch("symmetric_product", *given.nodes)
+    if y.shape[-2:] != (x.shape[-2],) * 2:
+        raise note_user_line(ShapeError(f"symmetric_product takes [.., n, k] and [.., n, n], got {x.shape}, {y.shape}"))
+    product, scale = mm(x, swap(x)), [build.cast(lift(v).node, x.dtype) for v in (alpha, beta)]
+    return given.result(build.add(build.mul(product, scale[0]), build.mul(y, scale[1])))

@@ -101,40 +101,45 @@ def frechet(a: UOp, e: UOp) -> UOp:
 
 
 # ---- Sylvester's equation
-def _sylvester(a: Any, b: Any, c: Any) -> list[Any]:
-    from scipy.linalg import solve_sylvester
+def _sylvester(tol: float, a: Any, b: Any, c: Any) -> list[Any]:
+    from scipy.linalg import eigvals, solve_sylvester
 
     out = np.empty_like(c)
     for at in np.ndindex(*c.shape[:-2]):
         try:
-            out[at] = solve_sylvester(a[at], b[at], c[at])
-        except np.linalg.LinAlgError:
+            sums = eigvals(a[at])[:, None] + eigvals(b[at])
+            out[at] = solve_sylvester(a[at], b[at], c[at]) if (np.abs(sums) > tol).all() else np.nan
+        except (np.linalg.LinAlgError, ValueError):  # singular; not finite
             out[at] = np.nan
     return [out]
 
 
-def _sylvester_jvp(args: list[UOp], outs: list[UOp], tangents: list[Maybe]) -> list[Maybe]:
+def _sylvester_jvp(tol: float, args: list[UOp], outs: list[UOp], tangents: list[Maybe]) -> list[Maybe]:
     """a dx + dx b = dc - da x - x db"""
     (a, b, _), (x,), (da, db, change) = args, outs, tangents
     for part in (None if da is None else mm(da, x), None if db is None else mm(x, db)):
         if part is not None:
             change = build.neg(part) if change is None else build.sub(change, part)
     assert change is not None
-    return [sylvester(a, b, change)]
+    return [sylvester(a, b, change, tol)]
 
 
-def _sylvester_transpose(args: list[Maybe], linear: Sequence[bool], cts: list[Maybe]) -> list[Maybe]:
+def _sylvester_transpose(
+    tol: float, args: list[Maybe], linear: Sequence[bool], cts: list[Maybe]
+) -> list[Maybe]:
     a, b, ct = args[0], args[1], cts[0]
     if a is None or b is None or linear[0] or linear[1]:
         raise NotImplementedError(
             "transpose of solve_sylvester: it is linear in the right-hand side only; take the vjp"
         )
-    return [None, None, None if ct is None else sylvester(swap(a), swap(b), ct)]
+    return [None, None, None if ct is None else sylvester(swap(a), swap(b), ct, tol)]
 
 
-def sylvester(a: UOp, b: UOp, c: UOp) -> UOp:
-    """x with a x + x b = c, equal batch axes. Needs SciPy when it runs."""
-    return on_host(_sylvester, (a, b, c), [(c.dtype, c.shape)], (), _sylvester_jvp, _sylvester_transpose)[0]
+def sylvester(a: UOp, b: UOp, c: UOp, tol: float = 0.0) -> UOp:
+    """x with a x + x b = c, equal batch axes; NaN where eigenvalues of `a` and `b` add up to no more than `tol`.
+    Needs SciPy when it runs.
+    """
+    return on_host(_sylvester, (a, b, c), [(c.dtype, c.shape)], (tol,), _sylvester_jvp, _sylvester_transpose)[0]
 
 
 # ---- square roots
@@ -190,3 +195,38 @@ def hessenberg(a: UOp) -> tuple[UOp, UOp]:
     """h with zeros below the first subdiagonal, q unitary: a = q h q^H. Needs SciPy when it runs."""
     h, q = on_host(_hessenberg, (a,), [(a.dtype, a.shape), (a.dtype, a.shape)])
     return h, q
+
+
+def _packed_hessenberg(a: Any) -> list[Any]:
+    from scipy.linalg import lapack
+
+    n = a.shape[-1]
+    packed, taus = np.empty_like(a), np.zeros((*a.shape[:-2], max(n - 1, 0)), a.dtype)
+    reduce_ = lapack.get_lapack_funcs("gehrd", (a,))
+    for at in np.ndindex(*a.shape[:-2]):
+        packed[at], taus[at], _ = reduce_(a[at])
+    return [packed, taus]
+
+
+def packed_hessenberg(a: UOp) -> tuple[UOp, UOp]:
+    """(h, below it the reflections, [.., n - 1] their factors). Needs SciPy when it runs."""
+    shape = (*a.shape[:-2], max(a.shape[-1] - 1, 0))
+    packed, taus = on_host(_packed_hessenberg, (a,), [(a.dtype, a.shape), (a.dtype, shape)])
+    return packed, taus
+
+
+def _complex_form(t: Any, z: Any) -> list[Any]:
+    from scipy.linalg import rsf2csf
+
+    wide = np.result_type(t.dtype, np.complex64)
+    new_t, new_z = np.empty(t.shape, wide), np.empty(z.shape, wide)
+    for at in np.ndindex(*t.shape[:-2]):
+        new_t[at], new_z[at] = rsf2csf(t[at], z[at])
+    return [new_t, new_z]
+
+
+def complex_form(t: UOp, z: UOp) -> tuple[UOp, UOp]:
+    """The complex Schur form of the real one. Needs SciPy when it runs."""
+    dtype = dt.complex_of(t.dtype)
+    new_t, new_z = on_host(_complex_form, (t, z), [(dtype, t.shape), (dtype, z.shape)])
+    return new_t, new_z

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy import determinants, solves
 from fgrad.numpy.blocks import adjoint, inverse_or_zero, like, mm
-from fgrad.numpy.common import axis_of, lift, public
+from fgrad.numpy.common import axis_of, host, lift, public
 from fgrad.numpy.norms import default_rtol, rtol_of
 from fgrad.numpy.operands import Matrices, matrices, same_batch
 from fgrad.numpy.spectra import svd
@@ -128,21 +130,27 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(given.result(sign), given.result(log))
 
 
-@public(static=("numpy_resid",))
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None, *, numpy_resid: bool = False) -> Any:
     """The x of smallest norm that minimises |b - a @ x|: [m, n], [m] or [m, k] -> (x, residuals, rank, s).
 
     rcond       singular values up to rcond times the largest count as 0; eps * max(m, n) by default
-    residuals   [k] ([1] for a vector): the squares of the norms of b - a @ x, whatever the rank
+    residuals   [k] ([1] for a vector): the squares of the norms of b - a @ x, whatever the rank. With numpy_resid as
+                NumPy's: [0] where the rank is below n, or m <= n; not in a stage, where the rank is not known
 
     >>> x, residuals, rank, s = lstsq(array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), array([3.0, 4.0, 1.0]))
     >>> x.round(4), int(rank)
     (Array([3., 2.], dtype=float32), 2)
     """
+    x, residuals, rank, s = _lstsq(a, b, rcond)
     if numpy_resid:
-        raise NotImplementedError(
-            "lstsq(numpy_resid=True): residuals whose shape depends on the rank are not there; use numpy_resid=False"
-        )
+        m, n = np.shape(a)
+        known = host(rank, "lstsq", "use numpy_resid=False")
+        residuals = residuals[:0] if known < n or m <= n else residuals
+    return x, residuals, rank, s
+
+
+@public()
+def _lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None) -> Any:
     nodes, dtype, weak = promoted(a, b, least=dt.default_float())
     x, y = [build.cast(n, dt.accumulator(n.dtype)) for n in nodes]
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:

@@ -8,6 +8,7 @@ import pytest
 import scipy.linalg
 
 import fgrad.numpy as fnp
+from fgrad.errors import ShapeError
 from fgrad.lax import linalg as low
 from fgrad.scipy import linalg
 from fgrad.test_util import check_grads
@@ -125,3 +126,45 @@ SMOOTH: list[tuple[str, Callable[[Any], Any]]] = [
 def test_derivatives_of_two_orders(f: Callable[[Any], Any]) -> None:
     x = np.random.default_rng(5).normal(size=(3, 3)) + 2 * np.eye(3)
     check_grads(f, (x,), 2, atol=1e-4, rtol=1e-4)
+
+
+def test_products_with_the_orthogonal_factor() -> None:
+    rng = np.random.default_rng(8)
+    for shape in ((5, 3), (3, 5)):
+        a = rng.normal(size=shape)
+        k = min(shape)
+        for mode, c in (("left", (k, 2)), ("left", (k,)), ("right", (2, shape[0])), ("right", (shape[0],))):
+            c = rng.normal(size=c)
+            got, r = linalg.qr_multiply(a, c, mode)
+            q, want_r = np.linalg.qr(a)
+            np.testing.assert_allclose(got, q @ c if mode == "left" else c @ q, atol=1e-12)
+            np.testing.assert_allclose(r, want_r, atol=1e-12)
+    z = rng.normal(size=(4, 3)) + 1j * rng.normal(size=(4, 3))
+    c = rng.normal(size=(2, 4))
+    np.testing.assert_allclose(linalg.qr_multiply(z, c, conjugate=True)[0], c @ np.linalg.qr(z)[0].conj(), atol=1e-12)
+    with pytest.raises(NotImplementedError, match="use svd"):
+        linalg.qr_multiply(z, c, pivoting=True)
+    with pytest.raises(ShapeError, match="does not fit Q"):
+        linalg.qr_multiply(z, c.T)
+
+
+def test_the_complex_schur_form_of_the_real_one() -> None:
+    a = np.random.default_rng(2).normal(size=(2, 4, 4))
+    t, z = linalg.rsf2csf(*linalg.schur(a))
+    np.testing.assert_allclose(z @ t @ np.conj(np.swapaxes(z, -1, -2)), a, atol=1e-12)
+    np.testing.assert_allclose(np.tril(t, -1), 0, atol=1e-12)
+
+
+def test_sylvesters_equation_without_a_solution_gives_nan() -> None:
+    a = np.diag([1.0, 2.0])
+    assert np.isnan(np.asarray(linalg.solve_sylvester(a, -a, np.ones((2, 2))))).all()
+    near = linalg.solve_sylvester(a, -a + 1e-6 * np.eye(2), np.ones((2, 2)))
+    assert np.isfinite(np.asarray(near)).all()
+    assert np.isnan(np.asarray(linalg.solve_sylvester(a, -a + 1e-6 * np.eye(2), np.ones((2, 2)), tol=1e-5))).all()
+
+
+def test_leslie_matrices_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="length of f along the last axis must be at least 2, got 1"):
+        linalg.leslie(np.ones(1), np.ones(0))
+    with pytest.raises(ValueError, match="Incorrect lengths for f and s"):
+        linalg.leslie(np.ones(3), np.ones(1))

@@ -138,9 +138,15 @@ def _ones_below(n: int, dtype: DType) -> UOp:
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """[n], [n - 1] -> [n, n]: the first row f, the subdiagonal s."""
     (x, y), dtype, weak = promoted(f, s)
-    n = x.shape[0]
+    n = x.shape[-1] if x.ndim else 0
+    if n < 2:
+        raise note_user_line(ShapeError(f"leslie: the length of f along the last axis must be at least 2, got {n}"))
     if x.ndim != 1 or y.shape != (n - 1,):
-        raise note_user_line(ShapeError(f"leslie takes [n] and [n - 1], got shapes {x.shape} and {y.shape}"))
+        raise note_user_line(
+            ShapeError(
+                f"leslie: Incorrect lengths for f and s: they are [n] and [n - 1], got shapes {x.shape} and {y.shape}"
+            )
+        )
     column = build.expand(build.pad(y, [(1, 0, 0)]), [(1, n)])
     i, j = build.iota_along((n, n), 0), build.iota_along((n, n), 1)
     below = build.where(build.eq(i, build.add(j, 1)), column, build.zeros_like(column))

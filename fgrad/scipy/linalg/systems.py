@@ -8,7 +8,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.linalg import lu as packed_lu
 from fgrad.lax.linalg import lu_pivots_to_permutation, triangular_solve
 from fgrad.numpy import decompositions, factors, matrix_functions, solves, spectra, systems
-from fgrad.numpy.blocks import adjoint, diagonal, swap
+from fgrad.numpy.blocks import adjoint, diagonal, mm, swap
 from fgrad.numpy.blocks import lower as lower_part
 from fgrad.numpy.blocks import upper as upper_part
 from fgrad.numpy.common import lift, public
@@ -21,7 +21,7 @@ from fgrad.uop.node import UOp
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigh_tridiagonal", "hessenberg", "inv", "lu", "lu_factor",
-    "lu_solve", "qr", "schur", "solve", "solve_sylvester", "solve_triangular", "svd",
+    "lu_solve", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester", "solve_triangular", "svd",
 ]  # fmt: skip
 
 
@@ -204,6 +204,53 @@ def eigh_tridiagonal(
     return Tracer(w, weak) if eigvals_only else (Tracer(w, weak), Tracer(v, weak))
 
 
+@public(static=("mode", "pivoting", "conjugate", "overwrite_a", "overwrite_c"))
+def qr_multiply(
+    a: ArrayLike,
+    c: ArrayLike,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Array, Array]:
+    """(Q @ c for mode "left", c @ Q for "right", R) of a = Q @ R [.., m, n], with Q [.., m, k], k = min(m, n).
+
+    c           a matrix or a vector
+    conjugate   multiplies by the conjugate of Q
+    """
+    if pivoting:
+        raise NotImplementedError("qr_multiply(pivoting=True) is not there; use svd to find ranks")
+    if mode not in ("left", "right"):
+        raise note_user_line(ArgumentError(f"qr_multiply: mode must be 'left' or 'right', got {mode!r}"))
+    given = matrices("qr_multiply", a)
+    q, r = factors.qr(given.nodes[0])
+    rhs = lift(c)
+    wide = promoted(Tracer(q), rhs)[1]
+    left, right = build.cast(q, wide), build.cast(rhs.node, wide)
+    if conjugate:
+        left = adjoint(swap(left))
+    is_vector = rhs.ndim == 1
+    if is_vector:
+        right = build.expand(right, [(1 if mode == "left" else 0, 1)])
+    first, second = (left, right) if mode == "left" else (right, left)
+    if first.shape[-1] != second.shape[-2]:
+        raise note_user_line(
+            ShapeError(f"qr_multiply: c of shape {rhs.shape} does not fit Q of shape {q.shape} (mode={mode!r})")
+        )
+    out = mm(*same_batch("qr_multiply", first, second))
+    out = build.reshape(out, (*out.shape[:-2], out.shape[-2] * out.shape[-1])) if is_vector else out
+    return Tracer(build.cast(out, promoted(Tracer(out), a)[1])), given.result(r)
+
+
+@public(static=("check_finite",))
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
+    """The complex Schur form (T, Z) of a real one. No derivative; needs SciPy."""
+    given = matrices("rsf2csf", T, Z, square=(True, True))
+    t, z = matrix_functions.complex_form(*same_batch("rsf2csf", *given.nodes))
+    return given.result(t), given.result(z)
+
+
 @public(static=("output",))
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """(T, Z) with a = Z @ T @ Z^H. No derivative; needs SciPy."""
@@ -295,9 +342,13 @@ def solve_triangular(
 
 @public(static=("method", "tol"))
 def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8) -> Array:
-    """X with A @ X + X @ B = C: [.., m, m], [.., n, n], [.., m, n]. Needs SciPy."""
+    """X with A @ X + X @ B = C: [.., m, m], [.., n, n], [.., m, n]. Needs SciPy.
+
+    method   accepted for compatibility: it is always solved by the Schur form
+    tol      NaN where an eigenvalue of A and one of B add up to no more than this
+    """
     given = matrices("solve_sylvester", A, B, C, square=(True, True, False))
     a, b, c = same_batch("solve_sylvester", *given.nodes)
     if c.shape[-2:] != (a.shape[-1], b.shape[-1]):
         raise note_user_line(ShapeError(f"solve_sylvester: shapes {a.shape}, {b.shape} and {c.shape} do not fit"))
-    return given.result(matrix_functions.sylvester(a, b, c))
+    return given.result(matrix_functions.sylvester(a, b, c, tol))

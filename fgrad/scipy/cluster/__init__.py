@@ -1,0 +1,5 @@
+"""Clusters of observations under SciPy's names."""
+
+from fgrad.scipy.cluster import vq as vq
+
+__all__ = ["vq"]

@@ -1,0 +1,5 @@
+"""Geometry under SciPy's names."""
+
+from fgrad.scipy.spatial import transform as transform
+
+__all__ = ["transform"]
