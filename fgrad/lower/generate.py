@@ -192,6 +192,7 @@ class Writer:
         hi: I64 = s.size
         if s.kind is LoopKind.TASK and self.kernel.tasks > 1:
             per = -(-s.size // self.kernel.tasks)
+            assert per * (self.kernel.tasks - 1) < s.size, "a task without work"
             lo = self.e.mul("%task", per)
             hi = self.e.minimum(self.e.add(lo, per), s.size)
 
@@ -236,9 +237,7 @@ class Writer:
         lo: I64 = 0
         hi: I64 = main
         if outermost:
-            per = -(-(main // step) // self.kernel.tasks) * step
-            lo = self.e.mul("%task", per)
-            hi = self.e.minimum(self.e.add(lo, per), main)
+            lo, hi = self._share("%task", main // step, step), self._share(self.e.add("%task", 1), main // step, step)
         if main:
             wanted = [key for key in keys if key[1] < u]
             self._through(wanted, lo, hi, step, lambda base: self._pass(s, base, u, None))
@@ -256,6 +255,15 @@ class Writer:
             return []
 
         self.e.branch(last, then)
+
+    def _share(self, task: I64, passes: int, step: int) -> I64:
+        """Where the share of a task begins: equal shares, each of at least one pass, as a loop runs at least once."""
+        tasks = self.kernel.tasks
+        assert passes >= tasks, "a task without work"
+        if passes % tasks == 0:
+            return self.e.mul(task, passes // tasks * step)
+        work = self.e.mul(task, passes)
+        return self.e.mul(self.e.value(f"udiv i64 {work}, {tasks}", work), step)
 
     def _rest(self, s: Loop, at: int, keys: list[tuple[Acc, int]]) -> None:
         """Whole vectors the unrolled loop left, then the tail under a mask."""

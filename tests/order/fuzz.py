@@ -135,9 +135,9 @@ def differing(kind: ModuleType, group: Sequence[Drawn]) -> Iterator[list[Drawn]]
 
 def report(mode: str, name: str, kind: ModuleType, group: list[Drawn]) -> None:
     first = failure(kind, group)
-    lines = [f"\n== mode {mode}, {name}, seeds {[s for _, s in group]}", *[line[:2000] for line in first]]
+    lines = [f"\n== mode {mode}, {name}, seeds {[s for _, s in group]}", *[line[:600] for line in first]]
     small = shrunk(kind, group)
-    lines += ["-- smaller:", *[line[:2000] for line in failure(kind, small)], "-- to run it:"]
+    lines += ["-- smaller:", *[line[:600] for line in failure(kind, small)], "-- to run it:"]
     settings = " ".join(f"{k}={v}" for k, v in environment(mode).items())
     lines += [f"{settings} python - <<'E'", f"from tests.order import fuzz, {name}"]
     lines += [f"from tests.order.{name} import *", f"fuzz.prepare({mode!r})"]
