@@ -187,7 +187,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with these zeros.
 
-    A vector of zeros, or a square matrix whose eigenvalues they are; the leading coefficient is 1.
+    The leading coefficient is 1. Matrices raise NotImplementedError: give their eigenvalues.
 
     >>> poly(array([1.0, 2.0]))
     Array([ 1., -3.,  2.], dtype=float32)

@@ -108,7 +108,7 @@ pow = alias(power, "pow")
 def float_power(x1: ArrayLike, x2: ArrayLike) -> Array:
     """x1**x2 computed in floats, so that integers may have negative powers.
 
-    The operands broadcast; -> at least the default float.
+    The operands broadcast; integers become the default float.
 
     >>> float_power(array([1, 2]), -1)
     Array([1. , 0.5], dtype=float32)

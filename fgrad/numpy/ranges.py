@@ -243,12 +243,10 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
 
     `sparse` gives a tuple of thin arrays.
 
-    >>> indices((2, 2))
-    Array([[[0, 0],
-            [1, 1]],
-
-           [[0, 1],
-            [0, 1]]], dtype=int64)
+    >>> rows, columns = indices((2, 2))
+    >>> 10 * rows + columns
+    Array([[ 0,  1],
+           [10, 11]], dtype=int64)
     """
     shape = shape_of(dimensions, "indices")
     kind = to_dtype(int if dtype is None else dtype)
@@ -278,7 +276,7 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: D
 
 # ---- windows
 def _window(M: int, name: str, make: Callable[[Any], Any]) -> Array:
-    return array(make(size_of(M, name)), dt.default_float())
+    return array(make(size_of(max(M, 0), name)), dt.default_float())
 
 
 def bartlett(M: int) -> Array:

@@ -61,7 +61,7 @@ def sort(
 ) -> Array:
     """The elements along `axis` (None: laid out flat) in ascending order, NaN last.
 
-    Equal elements keep their order; `kind` and `order` are refused, `descending` turns it around.
+    Equal elements keep their order; `kind` and `order` are accepted for NumPy's sake.
 
     >>> sort(array([3.0, nan, 1.0]))
     Array([ 1.,  3., nan], dtype=float32)

@@ -589,7 +589,7 @@ row("linspace", lambda d: (d.pick(0, -1.5), d.pick(2, 7.25), d.int(0, 6), d.flag
 row("linspace", lambda d: (d.x(2), d.x(2), d.int(2, 6), d.flag(), {"axis": d.pick(0, -1)}), "f", special=False)
 row("logspace", lambda d: (0, 2, d.int(0, 5), d.flag(), {"base": d.pick(2.0, 10.0), "dtype": d.dtype}), "f", slack=10)
 row("geomspace", lambda d: (1.0, 30.0, d.int(1, 5), d.flag(), {"dtype": d.dtype}), "f", slack=10)
-row("bartlett blackman hamming hanning", lambda d: (d.int(0, 7),), "f", slack=4)
+row("bartlett blackman hamming hanning", lambda d: (d.int(-1, 7),), "f", slack=4)
 row("kaiser", lambda d: (d.int(0, 7), d.pick(0.0, 8.5)), "f", slack=4)
 row("indices", lambda d: (d.pick((2, 3), (), (0, 2)), {"sparse": d.flag(), "dtype": np.int64}), "i")
 row("tril_indices triu_indices", lambda d: (d.int(1, 4), d.int(-1, 1), d.pick(None, 3)), "i")
