@@ -6,6 +6,7 @@ ends while a thread is inside LLVM crashes; so modules should take no longer tha
 """
 
 import atexit
+import contextlib
 import importlib.util
 import inspect
 import json
@@ -316,7 +317,7 @@ def _compile_niced(text: str) -> bytes:
     def run() -> None:
         try:
             if IS_LINUX:  # a thread's own niceness exists only there
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+                _be_nice()
             result.append(compile_ir(text, 2))
         except Exception as error:
             result.append(error)
@@ -328,6 +329,14 @@ def _compile_niced(text: str) -> bytes:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+def _be_nice() -> None:
+    """Lower the priority of this thread, unless that of the process is lower already: nobody may raise it."""
+    thread = threading.get_native_id()
+    with contextlib.suppress(OSError):
+        if os.getpriority(os.PRIO_PROCESS, thread) < _NICENESS:
+            os.setpriority(os.PRIO_PROCESS, thread, _NICENESS)
 
 
 def _forked(is_child: bool) -> None:

@@ -136,6 +136,24 @@ def test_upgrade_hands_over_new_addresses_and_leaves_the_old_ones_valid(folder):
     assert not upgrade(code.upgraded, got.append), "there is no level above 2"
 
 
+@pytest.mark.parametrize("present", [0, 15])
+def test_a_process_of_low_priority_upgrades_as_well(folder, monkeypatch, present):
+    """Its threads may not become more important than it is."""
+    asked = []
+
+    def refuse(which, who, niceness):
+        asked.append(niceness)
+        raise PermissionError("not allowed")
+
+    monkeypatch.setattr(code_module.os, "getpriority", lambda which, who: present)
+    monkeypatch.setattr(code_module.os, "setpriority", refuse)
+    code, got = load_code(text_of(175 + present)), []
+    assert upgrade(code, got.append)
+    wait_for_upgrades()
+    assert code.upgraded is not None and code.upgrade_error is None and len(got) == 1
+    assert asked == ([10] if present == 0 else [])
+
+
 def test_many_upgrades_are_all_served(folder):
     codes, got = [load_code(text_of(1000 + i)) for i in range(20)], {}
     for i, code in enumerate(codes):
