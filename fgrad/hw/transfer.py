@@ -1,16 +1,18 @@
 """Copies between devices: the route, and the commands.
 
-One device, or several whose queues see each other's timelines: the target's queue waits for what
-the source has queued, copies, and the source waits at its end, so that both may hand their memory
-on. Nobody waits on the host. Any other pair of devices with host memory: the host waits for both
-and copies. A device whose memory the host cannot touch has `fetch` and `deliver`, which copy between
-an address of it and host memory; two such devices take turns at a piece of host memory.
+One device, or several whose queues see each other's timelines: a queue of the target (one of its copy
+queues in turn, if it has any) waits for what the source has queued, copies, and the source waits at
+its end, so that both may hand their memory on. Nobody waits on the host. Any other pair of devices with
+host memory: the host waits for both and copies. A device whose memory the host cannot touch has `fetch`
+and `deliver`, which copy between an address of it and host memory; two such devices take turns at a piece
+of host memory.
 """
 
 from __future__ import annotations
 
 import time
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from fgrad.hw.command import Block, Copy, Role, Sym
@@ -21,6 +23,7 @@ from fgrad.hw.timeline import Fence, HostTimeline
 
 _DONE = HostTimeline("host")  # of devices without one: their work is done when a call returns
 SLOT_BYTES = 1 << 20  # of a copy between two devices whose memory the host cannot touch
+_turns = count()
 INLINE_BYTES = 1 << 20  # a shorter copy, about 0.1 ms, is made at once if both devices are idle
 
 
@@ -48,7 +51,9 @@ def copy(target: Any, target_address: int, source: Any, source_address: int, nby
         source.sync()  # nothing runs there: it raises what went wrong
         return _copy_now(target, target_address, source_address, nbytes)
     profile = getattr(target, "profile", None)
-    launch, times = _launch(machines, target.name, source.name, nbytes, profile is not None)
+    queues = getattr(target, "copy_queues", ("compute",))
+    lane = Lane(target.name, queues[next(_turns) % len(queues)])
+    launch, times = _launch(machines, lane, source.name, nbytes, profile is not None)
     inputs = [source_address]
     if profile is not None:
         inputs.append(profile.expect(times, getattr(target, "clock_offset", int)()))
@@ -89,11 +94,12 @@ def _copy_now(target: Any, target_address: int, source_address: int, nbytes: int
 
 
 @lru_cache(maxsize=64)
-def _launch(machines: Any, target: str, source: str, nbytes: int, profiled: bool) -> tuple[Launch, Stamped]:
+def _launch(machines: Any, lane: Lane, source: str, nbytes: int, profiled: bool) -> tuple[Launch, Stamped]:
+    target = lane.device
     into = Block(target, Sym(Role.OUTPUT, 0), nbytes)
     out_of = Block(source, Sym(Role.INPUT, 0), nbytes)
-    calls = (Call(Lane(target), Copy(into.span(), out_of.span())),)
+    calls = (Call(lane, Copy(into.span(), out_of.span())),)
     times = stamped(calls, Sym(Role.INPUT, 1))
     found = times.plan if profiled else plan(calls)
-    inherits = frozenset({i for i, lane in enumerate(found.lanes) if lane.device == source != target})
+    inherits = frozenset({i for i, other in enumerate(found.lanes) if other.device == source != target})
     return Launch(found, machines, f"copy of {nbytes} bytes to {target}", inherits=inherits), times

@@ -62,11 +62,25 @@ def test_a_move_is_queued_behind_what_makes_the_array(source: str, target: str) 
     assert len(others) == 3
 
 
-def test_a_chain_of_moves_is_in_order() -> None:
-    x = fg.device_put(np.zeros(1 << 19, np.float32), "cpu:31")  # too long for a copy by the host
-    for i in range(12):
-        x = fg.device_put(x + 1.0, f"cpu:{32 + i % 3}")
-    assert (np.asarray(x) == 12).all()
+@pytest.mark.parametrize("kind", ["cpu", "sim"])
+def test_a_chain_of_moves_is_in_order(kind: str) -> None:
+    x = fg.device_put(np.zeros(1 << 19, np.float32), f"{kind}:31")  # too long for a copy by the host
+    for i in range(12 if kind == "cpu" else 3):
+        x = fg.device_put(x + 1.0 if kind == "cpu" else x, f"{kind}:{32 + i % 3}")
+    assert (np.asarray(x) == (12 if kind == "cpu" else 0)).all()
+
+
+def test_copies_to_a_device_take_turns_on_its_copy_queues() -> None:
+    device = get_device("sim:35")
+    x = fg.device_put(np.arange(6.0), "sim:34")
+    gate = Gate("sim:34")  # a device at rest would be read by the host
+    before = [device.ports[queue].processor.issued for queue in device.copy_queues]
+    copies = [fg.device_put(x, "sim:35") for _ in range(4)]
+    after = [device.ports[queue].processor.issued for queue in device.copy_queues]
+    gate.open()
+    assert all((np.asarray(y) == np.arange(6.0)).all() for y in copies)
+    counts = [b - a for a, b in zip(before, after, strict=True)]
+    assert counts[0] == counts[1] > 0
 
 
 def fails(x: Any) -> Any:
