@@ -16,6 +16,9 @@ from fgrad.backends import machines as _machines  # noqa: F401  registers the de
 from fgrad.config import config as config
 from fgrad.run import compile as _compile  # noqa: F401  lends tracing its executor
 from fgrad.run.caches import clear_caches as clear_caches
+from fgrad.run.contexts import checking_leaks as checking_leaks
+from fgrad.run.contexts import disable_jit as disable_jit
+from fgrad.run.contexts import no_tracing as no_tracing
 from fgrad.run.inspect import ShapeDtypeStruct as ShapeDtypeStruct
 from fgrad.run.jit import jit as jit
 from fgrad.run.placement import block_until_ready as block_until_ready
@@ -63,6 +66,7 @@ if _collects:
     _gc.enable()
 
 if _TYPE_CHECKING:
+    from fgrad import ad_checkpoint as ad_checkpoint
     from fgrad import checkpoint_policies as checkpoint_policies
     from fgrad import custom_batching as custom_batching
     from fgrad import custom_derivatives as custom_derivatives
@@ -95,6 +99,7 @@ make_jaxpr = make_program  # the name that code written for JAX calls it by
 # imported when first asked for: half of the time of `import fgrad` would be theirs
 _MODULES = frozenset(
     {
+        "ad_checkpoint",
         "checkpoint_policies",
         "custom_batching",
         "custom_derivatives",
@@ -140,7 +145,9 @@ __all__ = [
     "Ref",
     "ShapeDtypeStruct",
     "Size",
+    "ad_checkpoint",
     "block_until_ready",
+    "checking_leaks",
     "checkpoint",
     "checkpoint_policies",
     "clear_caches",
@@ -158,6 +165,7 @@ __all__ = [
     "device_get",
     "device_put",
     "devices",
+    "disable_jit",
     "dlpack",
     "dtypes",
     "empty_ref",
@@ -186,6 +194,7 @@ __all__ = [
     "named_call",
     "new_ref",
     "nn",
+    "no_tracing",
     "numpy",
     "ops",
     "optim",

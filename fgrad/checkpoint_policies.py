@@ -42,9 +42,36 @@ def dots_with_no_batch_dims_saveable(value: Any) -> bool:
     return all(not (i in own[0] and i in own[1]) for i in range(product.ndim) if i not in value.arg[1])
 
 
+def save_only_these_names(*names: str) -> Policy:
+    """The policy that keeps the values which `ad_checkpoint.checkpoint_name` gave one of these names."""
+    return lambda value: _name(value) in names
+
+
+def save_any_names_but_these(*names: str) -> Policy:
+    """The policy that keeps the values with a name, unless it is one of these."""
+    return lambda value: _name(value) is not None and _name(value) not in names
+
+
+def save_anything_except_these_names(*names: str) -> Policy:
+    """The policy that keeps every value but those with one of these names."""
+    return lambda value: _name(value) not in names
+
+
+def save_and_offload_only_these_names(**_: Any) -> Policy:
+    """Not supported: there is no other memory to move values to. Use `save_only_these_names`."""
+    raise NotImplementedError("values cannot be offloaded to another memory; use save_only_these_names")
+
+
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     """The policy that keeps what either of two policies keeps."""
     return lambda value: bool(first(value) or second(value))
+
+
+def _name(u: UOp) -> str | None:
+    """The name that a value was given."""
+    if u.op is Op.GET and u.src[0].op is Op.CALL and u.src[0].arg.kind == "named":
+        return str(u.src[0].arg.name)
+    return None
 
 
 def _is_sum(u: UOp) -> bool:
@@ -72,5 +99,6 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 __all__ = [
     "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "dots_saveable", "dots_with_no_batch_dims_saveable",
-    "everything_saveable", "nothing_saveable", "save_from_both_policies",
+    "everything_saveable", "nothing_saveable", "save_and_offload_only_these_names", "save_any_names_but_these",
+    "save_anything_except_these_names", "save_from_both_policies", "save_only_these_names",
 ]  # fmt: skip

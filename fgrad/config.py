@@ -147,6 +147,13 @@ def _user_cache_dir() -> str:
 VARIABLES: tuple[Variable, ...] = (
     Variable("device", _device, "CPU", "text", "The device that new arrays go to and that runs."),
     Variable(
+        "disable_jit",
+        _flag,
+        "0",
+        "switch",
+        "Run jitted functions and loops as plain Python, one operation at a time.",
+    ),
+    Variable(
         "enable_x64", _flag, "0", "switch", "Make float64 the default for literals and creation."
     ),
     Variable("threads", _count, "0", "number", "Threads of a CPU device; 0: one per usable core."),
@@ -231,6 +238,7 @@ class Config:
     state: int
     on_change: list[Callable[[], None]]
     device: str
+    disable_jit: bool
     enable_x64: bool
     threads: int
     cache_dir: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fgrad.config import config
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.lax.staging import (
     as_one_program,
@@ -17,9 +18,9 @@ from fgrad.trace import tree
 from fgrad.trace.apply import operand
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import current, hide_refs
-from fgrad.trace.stage import Stage
+from fgrad.trace.stage import Stage, is_tracing
 from fgrad.trace.staging import Traced, argument_names, function_name, trace
-from fgrad.trace.tracer import ArrayLike, Tracer, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, is_arraylike, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -58,6 +59,8 @@ def cond(
         raise note_user_line(
             ShapeError(f"cond needs a scalar predicate, got shape {shape}; use where for a choice for each element")
         )
+    if config.disable_jit and not is_tracing():
+        return (true_fun if pred else false_fun)(*given)
     return _branch("cond", _truth(pred), (false_fun, true_fun), given)
 
 
@@ -84,13 +87,20 @@ def switch(
     branches = tuple(branches)
     if not branches or not all(callable(b) for b in branches):
         raise note_user_line(ArgumentError("switch needs at least one branch, and every branch a function"))
+    if not is_arraylike(index):
+        raise note_user_line(
+            DtypeError(f"switch needs an integer scalar index. Index type must be an integer, got {index!r}")
+        )
     aval = lift(index).aval
     if aval.shape != () or not aval.dtype.is_int:
         kind = DtypeError if aval.shape == () else ShapeError
-        raise note_user_line(kind(f"switch needs an integer scalar index, got {aval}"))
+        what = "Index type must be an integer" if aval.shape == () else "Index must be scalar"
+        raise note_user_line(kind(f"switch needs an integer scalar index. {what}, got {aval}"))
     given = operands if operand is _NOTHING else (*operands, operand)
     if len(branches) == 1:
         return branches[0](*given)
+    if config.disable_jit and not is_tracing():
+        return branches[min(max(int(index), 0), len(branches) - 1)](*given)
     return _branch("switch", _index(index), branches, given)
 
 

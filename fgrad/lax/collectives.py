@@ -135,13 +135,26 @@ def all_gather(
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along (from, to) pairs of members; a member that nobody sends to gets zeros."""
-    (name,) = _names(axis_name)
+    """Send values along (from, to) pairs of members; a member that nobody sends to gets zeros.
+
+    Members along several named axes are counted row by row.
+    """
+    names = _names(axis_name)
     pairs = [(int(a), int(b)) for a, b in perm]
 
     def leaf(value: Any) -> Any:
         t = lift(value)
-        return Tracer(collective.ppermute(t.node, name, pairs), t.weak)
+        if len(names) == 1:
+            return Tracer(collective.ppermute(t.node, names[0], pairs), t.weak)
+        # the members in a row of their own, each with all values: it keeps what it is sent
+        n = axis_size(names)
+        node = t.node
+        for name in reversed(names):
+            node = collective.all_gather(node, name, axis_size(name))
+        node = build.reshape(node, (n, *t.shape))
+        moved = collective.send(node, pairs)
+        box = [(None, 1, 1), *[(0, m, 1) for m in t.shape]]
+        return Tracer(build.reshape(build.shrink(moved, box, [axis_index(names).as_node()]), t.shape), t.weak)
 
     return tree.map_(leaf, x)
 
@@ -164,11 +177,21 @@ def all_to_all(
 ) -> Any:
     """Cut along `split_axis`, send piece j to member j, and stack what arrives along `concat_axis`.
 
-    Without `tiled` the split axis has one element for each member and disappears.
+    Without `tiled` the split axis has one element for each member and disappears. Members along several named axes are
+    counted row by row.
     """
     _no_groups(axis_index_groups, "all_to_all")
-    (name,) = _names(axis_name)
-    n = axis_size(name)
+    names = _names(axis_name)
+    sizes = [axis_size(name) for name in names]
+    n = axis_size(names)
+
+    def exchanged(node: UOp, at: int) -> UOp:
+        """Element i along `at` at member i, at the number of its sender."""
+        shape = node.shape
+        node = build.reshape(node, (*shape[:at], *sizes, *shape[at + 1 :]))
+        for i, name in enumerate(names):
+            node = collective.all_to_all(node, name, at + i)
+        return build.reshape(node, shape)
 
     def leaf(value: Any) -> Any:
         t = lift(value)
@@ -179,10 +202,9 @@ def all_to_all(
                 VmapAxisError(f"all_to_all over {n} members cannot split axis {at} of shape {node.shape}")
             )
         if not tiled:
-            return Tracer(_moved(collective.all_to_all(node, name, at), at, to), t.weak)
+            return Tracer(_moved(exchanged(node, at), at, to), t.weak)
         node = build.reshape(node, (*node.shape[:at], n, node.shape[at] // n, *node.shape[at + 1 :]))
-        got = collective.all_to_all(node, name, at)
-        got = _moved(got, at, to)  # [.., n, m at `to`, ..]
+        got = _moved(exchanged(node, at), at, to)  # [.., n, m at `to`, ..]
         merged = got.shape[to] * got.shape[to + 1]
         return Tracer(build.reshape(got, (*got.shape[:to], merged, *got.shape[to + 2 :])), t.weak)
 
@@ -210,13 +232,15 @@ def psum_scatter(
 ) -> Any:
     """The sum over all members, of which member j keeps piece j along `scatter_dimension`."""
     _no_groups(axis_index_groups, "psum_scatter")
-    (name,) = _names(axis_name)
-    n = axis_size(name)
+    names = _names(axis_name)
+    n = axis_size(names)
 
     def leaf(value: Any) -> Any:
         t = lift(value)
         at = scatter_dimension % t.ndim
-        total = collective.combine(t.node, "psum", name)
+        total = t.node
+        for name in names:
+            total = collective.combine(total, "psum", name)
         size = total.shape[at] // n
         if total.shape[at] % n or (not tiled and size != 1):
             raise note_user_line(
@@ -224,7 +248,7 @@ def psum_scatter(
             )
         box: list[tuple[int | None, int, int]] = [(0, m, 1) for m in total.shape]
         box[at] = (None, size, 1)
-        part = build.shrink(total, box, [build.mul(collective.axis_index(name), size)])
+        part = build.shrink(total, box, [build.mul(axis_index(names).as_node(), size)])
         return Tracer(part if tiled else build.reshape(part, total.shape[:at] + total.shape[at + 1 :]), t.weak)
 
     return tree.map_(leaf, x)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.config import config
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, describe, note_user_line
 from fgrad.lax.branches import cond
+from fgrad.lax.shapes import stack
 from fgrad.lax.staging import (
     as_one_program,
     close_together,
@@ -24,7 +26,7 @@ from fgrad.trace import tree
 from fgrad.trace.apply import need_arrays, operand
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import Held, Ref, current, hide_refs, ref_over, show_refs
-from fgrad.trace.stage import Stage, stages
+from fgrad.trace.stage import Stage, is_tracing, stages
 from fgrad.trace.staging import Traced, argument_names, function_name, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.trace.vmap import vmap
@@ -56,7 +58,8 @@ def scan(
     xs          pytree of arrays with the same leading axis, or None: then `length` says how many
                 steps. Of a Ref among them every step gets its slice, as a Ref that it may write
     reverse     go from the last x to the first; y number i still belongs to x number i
-    unroll      accepted for compatibility; the compiler decides
+    unroll      how many steps are written one after the other in the body of the loop that runs; True or 0 for
+                all: no loop is left. The compiled program grows with it
     checkpoint  what to keep for the derivative: None, everything it needs; True, the carry of
                 every step; k, the carry of
                 every k-th step; "sqrt", of about sqrt(length) of them. The rest is computed again.
@@ -70,7 +73,31 @@ def scan(
     n = _length(leaves, spec, length)
     if not callable(f):
         raise note_user_line(ArgumentError(f"scan needs a function as its first argument, got {describe(f)}"))
-    return _scan(f, init, xs, _Steps(n, bool(reverse), checkpoint))
+    if config.disable_jit and not is_tracing():
+        return _scan_as_python(f, init, xs, n, reverse)
+    return _scan(f, init, xs, _Steps(n, bool(reverse), checkpoint, unroll=_unroll("scan", unroll, n)))
+
+
+def _unroll(what: str, unroll: int | bool | None, n: int) -> int:
+    if unroll is None or unroll is False:
+        return 1
+    if not isinstance(unroll, int):
+        raise note_user_line(
+            ArgumentError(f"The `unroll` argument to `{what}` expects a concrete `int` or `bool` value, got {unroll!r}")
+        )
+    if unroll < 0:
+        raise note_user_line(ValueError(f"`unroll` of `{what}` must be a `bool` or a non-negative `int`, got {unroll}"))
+    return max(n, 1) if unroll is True or unroll == 0 else unroll
+
+
+def _scan_as_python(f: Callable[..., Any], carry: Any, xs: Any, n: int, reverse: bool) -> Any:
+    ys = []
+    for i in reversed(range(n)) if reverse else range(n):
+        carry, y = f(carry, tree.map_(lambda x, i=i: x[i], xs))
+        ys.append(y)
+    if not n:
+        raise ValueError("scan of length 0 is not run under disable_jit: the shape of its results is unknown")
+    return carry, tree.map_(lambda *each: stack(each), *(reversed(ys) if reverse else ys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +108,7 @@ class _Steps:
     reverse: bool
     checkpoint: bool | int | str | None = None
     what: str = "scan"
+    unroll: int = 1
 
     @property
     def segment(self) -> int:
@@ -263,19 +291,22 @@ def _parts(spec: tree.TreeDef) -> list[Any]:
 def scan_nodes(
     program: Program, consts: Sequence[UOp], carry: Sequence[UOp], xs: Sequence[UOp], steps: _Steps
 ) -> list[UOp]:
-    """The results (carries, stacked ys) of a SCAN of `program`, in checkpointed segments where
-    `steps` asks for them.
+    """The results (carries, stacked ys) of a SCAN of `program`, in checkpointed segments or with several steps
+    in its body where `steps` asks for them.
     """
-    segment, n = steps.segment, steps.length
+    checkpointed, n = steps.segment, steps.length
     nc, k = len(consts), len(carry)
-    if segment == 0:
+    if checkpointed == 0 and n and steps.unroll >= n:
+        return _in_a_row(program, consts, carry, xs, steps)
+    if checkpointed == 0 and steps.unroll == 1:
         node = Scan(program, n, nc, k, len(xs), steps.reverse)
         return gets(uop(Op.SCAN, (*consts, *carry, *xs), node))
-    if segment == 1:
+    if checkpointed == 1:
         kept = _kept(program)
         return gets(uop(Op.SCAN, (*consts, *carry, *xs), Scan(kept, n, nc, k, len(xs), steps.reverse)))
+    segment = checkpointed or steps.unroll
     many, rest = divmod(n, segment)
-    inner = _Steps(segment, steps.reverse)
+    inner = _Steps(segment, steps.reverse, unroll=steps.unroll)
     params = [open_param(u.dtype, u.shape) for u in (*consts, *carry)]
     part = [open_param(x.dtype, (segment, *x.shape[1:])) for x in xs]
     body = close([*params, *part], scan_nodes(program, params[:nc], params[nc:], part, inner))
@@ -284,14 +315,14 @@ def scan_nodes(
         cut = rest if steps.reverse else 0
         rows = [build.slice_axis(x, 0, cut, cut + many * segment) for x in xs]
         rows = [build.reshape(x, (many, segment, *x.shape[1:])) for x in rows]
-        arg = Scan(_kept(body), many, nc, k, len(xs), steps.reverse)
+        arg = Scan(_kept(body) if checkpointed else body, many, nc, k, len(xs), steps.reverse)
         out = gets(uop(Op.SCAN, (*consts, *carry, *rows), arg))
         return out[:k], [build.reshape(y, (many * segment, *y.shape[2:])) for y in out[k:]]
 
     def remainder(carry: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
         start = 0 if steps.reverse else many * segment
         rows = [build.slice_axis(x, 0, start, start + rest) for x in xs]
-        out = scan_nodes(program, consts, carry, rows, _Steps(rest, steps.reverse))
+        out = scan_nodes(program, consts, carry, rows, _Steps(rest, steps.reverse, unroll=steps.unroll))
         return out[:k], out[k:]
 
     carry, ys = pieces(carry)
@@ -299,6 +330,22 @@ def scan_nodes(
         carry, more = remainder(carry)
         ys = [build.concatenate([b, a] if steps.reverse else [a, b], 0) for a, b in zip(ys, more, strict=True)]
     return [*carry, *ys]
+
+
+def _in_a_row(
+    program: Program, consts: Sequence[UOp], carry: Sequence[UOp], xs: Sequence[UOp], steps: _Steps
+) -> list[UOp]:
+    """All steps written one after the other."""
+    k = len(carry)
+    rows: list[list[UOp]] = []
+    for i in reversed(range(steps.length)) if steps.reverse else range(steps.length):
+        x = [build.reshape(build.slice_axis(x, 0, i, i + 1), x.shape[1:]) for x in xs]
+        out = program.inline([*consts, *carry, *x])
+        carry = out[:k]
+        rows.append([build.reshape(y, (1, *y.shape)) for y in out[k:]])
+    if steps.reverse:
+        rows.reverse()
+    return [*carry, *[build.concatenate(list(y), 0) for y in zip(*rows, strict=True)]]
 
 
 def _kept(program: Program) -> Program:
@@ -329,6 +376,11 @@ def while_loop(
     for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
         if not callable(g):
             raise note_user_line(ArgumentError(f"while_loop needs {what} as a function, got {describe(g)}"))
+    if config.disable_jit and not is_tracing():
+        val, left = init_val, max_steps
+        while (left is None or left > 0) and cond_fun(val):
+            val, left = body_fun(val), left and left - 1
+        return val
     if max_steps is not None:
         return _bounded_while(cond_fun, body_fun, init_val, _Steps(int(max_steps), False))
     return _while(cond_fun, body_fun, init_val)
@@ -426,6 +478,8 @@ def fori_loop(
 ) -> Any:
     """Run `val = body_fun(i, val)` for i = lower .. upper-1; gives the last value.
 
+    unroll   as in `scan`, where the bounds are known while tracing
+
     With bounds known while tracing it can be differentiated in both modes, otherwise in forward
     mode only.
 
@@ -436,9 +490,17 @@ def fori_loop(
         aval = lift(bound).aval
         if not aval.dtype.is_int or aval.shape != ():
             raise note_user_line(DtypeError(f"fori_loop needs {what} as an integer scalar, got {aval}"))
+    if config.disable_jit and not is_tracing():
+        for i in range(int(lower), int(upper)):
+            init_val = body_fun(i, init_val)
+        return init_val
     first, last = _known(lower), _known(upper)
     if first is not None and last is not None:
-        return _counted(body_fun, init_val, first, max(last - first, 0))
+        return _counted(body_fun, init_val, first, max(last - first, 0), unroll)
+    if unroll not in (None, False, 1) or unroll is True:
+        raise note_user_line(
+            ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known (while tracing)")
+        )
 
     def body(state: Any) -> Any:
         i, end, val = state
@@ -454,12 +516,13 @@ def _known(x: Any) -> int | None:
     return int(np.asarray(x))
 
 
-def _counted(body_fun: Callable[..., Any], init_val: Any, first: int, n: int) -> Any:
+def _counted(body_fun: Callable[..., Any], init_val: Any, first: int, n: int, unroll: int | bool | None = None) -> Any:
     def step(val: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, val), None
 
     step.__name__ = function_name(body_fun)
-    return _run_counted(step, init_val, _Steps(n, False, what="fori_loop"), _Steps(first, False))
+    steps = _Steps(n, False, what="fori_loop", unroll=_unroll("fori_loop", unroll, n))
+    return _run_counted(step, init_val, steps, _Steps(first, False))
 
 
 @as_one_program("fori_loop")

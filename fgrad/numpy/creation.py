@@ -22,6 +22,7 @@ from fgrad.numpy.common import (
     shape_of,
 )
 from fgrad.numpy.dtypes import _astype
+from fgrad.run.array import refuse_masked
 from fgrad.run.dlpack import from_dlpack, view_of
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
@@ -149,8 +150,8 @@ def _array(x: Any, dtype: DType | None, copied: bool) -> Array:
     if isinstance(x, list | tuple | range):
         return _from_sequence(list(x) if isinstance(x, range) else x, dtype)
     if is_arraylike(x) or _is_buffer(x):
-        data = np.asarray(x)
-        return from_host(_converted(data, dtype), dtype)
+        refuse_masked(x)
+        return from_host(_converted(np.asarray(x), dtype), dtype)
     if hasattr(x, "__dlpack__"):
         return _array(view_of(x)[0], dtype, True)
     raise ArgumentError(f"array: {describe(x)} is no array data; use numbers, lists of them, or arrays")

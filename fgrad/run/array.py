@@ -245,8 +245,18 @@ def writable_view(array: DeviceArray) -> Any:
     return window(array.addr, aval.dtype, aval.shape, writable=True, owner=array)
 
 
+def refuse_masked(data: Any) -> None:
+    """Raise ValueError for NumPy's masked arrays."""
+    if type(data) is not np.ndarray and any(c.__name__ == "MaskedArray" for c in type(data).__mro__):
+        raise ValueError(
+            "numpy masked arrays are not supported: the mask would be lost; use x.filled(value), or pass the data and "
+            "the mask"
+        )
+
+
 def from_host(data: Any, dtype: DType | None = None, weak: bool = False, device: Any = None) -> DeviceArray:
     """A copy of a NumPy array, taken now: any strides, byte order and alignment."""
+    refuse_masked(data)
     data = np.asarray(data)
     dtype = dtype or dt.to_dtype(data.dtype)
     out = empty(dtype, data.shape, weak, device)

@@ -184,7 +184,8 @@ class Dispatcher:
                 out.append(from_host(np.asarray(x)) if isinstance(x, np.complex128) else x)
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
-                    f"{self.name}: {tree.path_of_argument(in_tree, i)} is a tracer ({x.aval}) made from "
+                    f"Encountered an unexpected tracer: {self.name}: {tree.path_of_argument(in_tree, i)} is a tracer "
+                    f"({x.aval}) made from "
                     f"{origins([x.as_node()])}, whose trace has ended; return the value from the traced function "
                     "instead of storing it outside"
                 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fgrad.errors import ArgumentError
 from fgrad.hw.device import get_device
 from fgrad.run.compile import compiled
 from fgrad.trace import tree
-from fgrad.trace.frames import trim_methods, trimmed
+from fgrad.trace.frames import trim_methods
 from fgrad.trace.tracer import aval_of
 from fgrad.uop.aval import Aval
 from fgrad.uop.dtype import to_dtype
@@ -22,9 +22,19 @@ class ShapeDtypeStruct:
     __slots__ = ("shape", "dtype", "weak_type")
 
     def __init__(self, shape: Any, dtype: Any, *, weak_type: bool = False, sharding: Any = None) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = to_dtype(dtype).np
         self.weak_type = weak_type
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __bool__(self) -> bool:
+        return True  # also of length 0
 
     @property
     def ndim(self) -> int:
@@ -52,6 +62,15 @@ class ShapeDtypeStruct:
 def struct_of(aval: Aval) -> ShapeDtypeStruct:
     """The ShapeDtypeStruct of an aval."""
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """What an argument of a lowered function is: its shape and dtype, and whether its memory may be reused."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
 
 
 class Lowered:
@@ -87,22 +106,38 @@ class Lowered:
         text: str = self._executable().text(stage)
         return text
 
-    def compile(self) -> Callable[..., Any]:
+    @property
+    def args_info(self) -> Any:
+        """(args, kwargs) with an `ArgInfo` for each array."""
+        infos = [ArgInfo(a.shape, a.dtype.np, i in self._donated) for i, a in enumerate(self.in_avals)]
+        return tree.unflatten(self._in_tree, infos)
+
+    def compile(self) -> Compiled:
         """A function of arguments of exactly this signature."""
         self._executable()
+        return Compiled(self)
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            leaves, in_tree = tree.flatten((args, kwargs))
-            if in_tree != self._in_tree:
-                path, want, got = tree.difference(self._in_tree, in_tree, "(args, kwargs)") or ("", "", "")
-                raise ArgumentError(f"compiled for {want} at {path}, called with {got}")
-            for i, (x, a) in enumerate(zip(leaves, self.in_avals, strict=True)):
-                b = aval_of(x)
-                if (b.dtype, b.shape) != (a.dtype, a.shape):
-                    raise ArgumentError(f"compiled for {a} at {tree.path_of_argument(in_tree, i)}, called with {b}")
-            return self._dispatcher.call(leaves, in_tree, self._statics, self._donated)
-
-        return trimmed(run)
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run it on arguments of this signature; raises TypeError for others."""
+        leaves, in_tree = tree.flatten_arrays((args, kwargs))
+        name = self._dispatcher.name
+        if in_tree != self._in_tree:
+            path, want, got = tree.difference(self._in_tree, in_tree, "(args, kwargs)") or ("", "", "")
+            raise ArgumentError(
+                "Function compiled with input pytree does not match the input pytree it was called with: "
+                f"{name} was compiled for {want} at {path}, called with {got}"
+            )
+        differ = []
+        for i, (x, a) in enumerate(zip(leaves, self.in_avals, strict=True)):
+            b = aval_of(x)
+            if (b.dtype, b.shape) != (a.dtype, a.shape):
+                differ.append(f"Argument {tree.path_of_argument(in_tree, i)!r} compiled with {a} and called with {b}")
+        if differ:
+            raise ArgumentError(
+                f"Argument types differ from those for which {name} was compiled. The mismatches are:\n"
+                + "\n".join(differ)
+            )
+        return self._dispatcher.call(leaves, in_tree, self._statics, self._donated)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates for one call: `flops`, `bytes accessed`, `kernels`."""
@@ -119,6 +154,30 @@ class Lowered:
         }
 
 
-trim_methods(Lowered)
+class Compiled:
+    """A compiled function of arguments of one signature; calling it with others raises TypeError.
 
-__all__ = ["Lowered", "ShapeDtypeStruct", "struct_of"]
+    `as_text`, `cost_analysis`, `memory_analysis`, `args_info`, `out_info`, `out_tree`, `in_avals` and `out_avals` are
+    those of the `Lowered` that it was made of.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered = lowered
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._lowered.call(args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_LOWERED:
+            return getattr(self._lowered, name)
+        raise AttributeError(f"a compiled function has no attribute {name!r}; it has {', '.join(sorted(_OF_LOWERED))}")
+
+
+_OF_LOWERED = frozenset(
+    {"args_info", "as_text", "cost_analysis", "in_avals", "memory_analysis", "out_avals", "out_info", "out_tree"}
+)
+
+trim_methods(Lowered)
+trim_methods(Compiled)
+
+__all__ = ["ArgInfo", "Compiled", "Lowered", "ShapeDtypeStruct", "struct_of"]

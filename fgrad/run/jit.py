@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fgrad.errors import ArgumentError, describe
+from fgrad.config import config
+from fgrad.errors import ArgumentError, StaticArgumentError, describe
 from fgrad.run.dispatch import Dispatcher
 from fgrad.run.inspect import Lowered
 from fgrad.run.statics import Statics
@@ -48,16 +49,25 @@ class Signature:
         self.donated = self._both(donate_argnums, donate_argnames, "donate")
         common = self.static[0] & self.donated[0] or self.static[1] & self.donated[1]
         if common:
-            raise ArgumentError(f"jit({self.name}): arguments {sorted(map(str, common))} are both static and donated")
+            raise StaticArgumentError(
+                f"jit({self.name}): arguments {sorted(map(str, common))} are both static and donated: static_argnames "
+                "and donate_argnames cannot intersect"
+            )
 
     def _both(self, nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
         positions = {nums} if isinstance(nums, int) else set(nums or ())
         words = {names} if isinstance(names, str) else set(names or ())
         if self.parameters is None:
+            if words and what == "donate":
+                raise StaticArgumentError(
+                    f"Getting the signature of function {self.name} failed. Pass donate_argnums instead of "
+                    "donate_argnames."
+                )
             return frozenset(positions), frozenset(words)
         by_position = [p for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         variadic = any(p.kind is p.VAR_POSITIONAL for p in self.parameters)
-        known = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
+        known = {p.name for p in self.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        others = {p.name for p in self.parameters} - known  # which no keyword can give
         takes_any = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
         for i in list(positions):
             if i < 0:
@@ -66,12 +76,12 @@ class Signature:
         for i in positions:
             if not variadic and not 0 <= i < len(by_position):
                 has = f"{len(by_position)} positional parameter{'s' if len(by_position) != 1 else ''}"
-                raise ArgumentError(
+                raise StaticArgumentError(
                     f"jit({self.name}): {what}_argnums has {i}, but the function has {has}, counted from 0"
                 )
         for word in words:
-            if word not in known and not takes_any:
-                raise ArgumentError(
+            if word in others or (word not in known and not takes_any):
+                raise StaticArgumentError(
                     f"jit({self.name}): {what}_argnames has {word!r}, which is no parameter of the function; it has "
                     f"{', '.join(p.name for p in self.parameters)}"
                 )
@@ -148,13 +158,16 @@ def jit(
                                      "params['w']" one of these; see the guide
 
     Python numbers never compile anew by their value. The result has `.lower(*args)`, `.trace`, `.eval_shape`,
-    `.clear_cache()` and `.cache_size()`. Raises ArgumentError for argument positions or names that do not exist.
+    `.clear_cache()` and `.cache_size()`. Raises StaticArgumentError for argument positions or names that do not exist.
 
     >>> jit(lambda x: x * 2)(3.0)
     Array(6., dtype=float32, weak_type=True)
     """
     if unsupported:
-        raise NotImplementedError(f"jit does not take {', '.join(unsupported)}; fgrad runs on one device at a time")
+        raise NotImplementedError(
+            f"jit does not take {', '.join(unsupported)}: fgrad runs on one device at a time, and settings of its "
+            "compiler stand in fgrad.config"
+        )
     if device is not None or backend is not None:
         raise NotImplementedError("jit(device=) is not supported; use fgrad.default_device or device_put")
     options = (dynamic_sizes, static_argnums, static_argnames, donate_argnums, donate_argnames)
@@ -167,6 +180,10 @@ def _jit(
     fun: Callable[..., Any], dynamic_sizes: Mapping[str, Mapping[int, Size]] | None, *options: Any
 ) -> Callable[..., Any]:
     need_function(fun, "jit")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(
+            f"Expected a function, got a generator function: {function_name(fun)}; return arrays instead of yielding"
+        )
     signature = Signature(fun, *options)
 
     def make(statics: Any) -> Callable[..., Any]:
@@ -192,6 +209,8 @@ def _jit(
 
     def general(*args: Any, **kwargs: Any) -> Any:
         """Everything the generated code does not know."""
+        if config.disable_jit:
+            return fun(*args, **kwargs)
         if is_tracing():
             if sizes is not None:
                 leaves, in_tree = tree.flatten(signature.partition(args, kwargs)[0])

@@ -15,7 +15,7 @@ from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim
-from fgrad.trace.tracer import Tracer, aval_of, is_arraylike, lift
+from fgrad.trace.tracer import Tracer, aval_of, is_arraylike, is_scalar, lift
 
 
 def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
@@ -56,12 +56,15 @@ def _moved(array: DeviceArray, target: Any) -> DeviceArray:
 
 
 def device_get(x: Any) -> Any:
-    """The pytree with every array as a NumPy array (read-only views of host memory where possible)."""
+    """The pytree with every array as a NumPy array (read-only views of host memory where possible).
+
+    Python numbers and NumPy scalars stay what they are.
+    """
 
     def get(leaf: Any) -> Any:
         if isinstance(leaf, DeviceArray):
             return np.asarray(leaf)  # marks the buffer as seen from outside: it is not reused when donated
-        return leaf.concrete() if isinstance(leaf, Array) else np.asarray(leaf)
+        return leaf.concrete() if isinstance(leaf, Array) else leaf if is_scalar(leaf) else np.asarray(leaf)
 
     return tree.map_(get, x)
 

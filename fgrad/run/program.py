@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -20,13 +20,16 @@ from fgrad.uop.node import paused_gc
 from fgrad.uop.program import Program
 
 
-def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable[..., Program]:
+def make_program(
+    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), *, simplify: bool = False
+) -> Callable[..., Program]:
     """A function that returns the Program of `fun` for arguments like these, instead of running it.
 
     The contents of Refs that it uses are parameters after those of the arguments; what it leaves in them are its last
     results, listed as `effects`.
 
-    simplify   show it as lowering will see it
+    static_argnums   positions of arguments that are Python values
+    simplify         show it as lowering will see it
 
     >>> print(make_program(lambda x: x * 2)(1.0))
     program(%0: float32[])
@@ -35,14 +38,18 @@ def make_program(fun: Callable[..., Any], *, simplify: bool = False) -> Callable
       return %2
     """
 
+    static = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
+
     @wraps(fun)
     def made(*args: Any, **kwargs: Any) -> Program:
-        leaves, in_tree = tree.flatten(hide_refs((args, kwargs)))
+        fixed = {i % len(args): args[i] for i in static}
+        moving = tuple([None if i in fixed else x for i, x in enumerate(args)])
+        leaves, in_tree = tree.flatten(hide_refs((moving, kwargs)))
 
         @wraps(fun)
         def shown(*given: Any, **named: Any) -> Any:
             given, named = show_refs((given, named))
-            return fun(*given, **named)
+            return fun(*[fixed.get(i, x) for i, x in enumerate(given)], **named)
 
         with paused_gc():
             traced = trace(shown, in_tree, [aval_of(x) for x in leaves], Stage(f"make_program({function_name(fun)})"))

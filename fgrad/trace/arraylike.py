@@ -22,6 +22,8 @@ DECIDE = (
     "fgrad.lax.while_loop"
 )
 COUNT = "Repeat something a computed number of times with fgrad.lax.fori_loop; sizes and shapes must be Python integers"
+INTEGER = f"{COUNT}; for another dtype, try using `x.astype(int)`"
+INDEX = f"The __index__() method was called on traced array: {COUNT[0].lower()}{COUNT[1:]}"
 COMPUTE = "Use the functions of fgrad.numpy instead of those of math or float, on the array itself"
 LOOK = "Compute with the array itself; to look at the value use fgrad.debug.print"
 
@@ -179,18 +181,18 @@ class Array:
         return bool(self._scalar("bool()", DECIDE))
 
     def __int__(self) -> int:
-        return int(self._scalar("int()", COUNT))
+        return int(self._scalar("int()", INTEGER))
 
     def __float__(self) -> float:
-        return float(self._scalar("float()", COMPUTE))
+        return float(self._scalar("float()", f"{COMPUTE}; for another dtype, try using `x.astype(float)`"))
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("complex()", COMPUTE))
+        return complex(self._scalar("complex()", f"{COMPUTE}; for another dtype, try using `x.astype(complex)`"))
 
     def __index__(self) -> int:
         if not (self.aval.dtype.is_int and self.aval.shape == ()):
             raise TypeError(f"only 0-d integer arrays can be used as an index, got {self.aval}")
-        return int(self._scalar("index", COUNT))
+        return int(self._scalar("index", INDEX))
 
     def item(self, *index: int) -> Any:
         """The element (at `index`) as a Python scalar."""
@@ -219,7 +221,7 @@ def refuse_value(aval: Aval, waiting: list[str], origins: str, way_out: str) -> 
             )
         )
     fixed = ", or mark an argument that is a Python value static (static_argnames)"
-    if " of jit(" not in origins or way_out not in ("", DECIDE, COUNT):
+    if " of jit(" not in origins or way_out not in ("", DECIDE, COUNT, INTEGER, INDEX):
         fixed = ""
     return note_user_line(
         ConcretizationError(

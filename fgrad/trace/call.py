@@ -10,6 +10,7 @@ A CALL keeps a program whole because its identity matters. What its `rule` must 
     linear       a function that is linear in some arguments: `rule.jvp(call, tangents) -> tangents`,
                  `rule.transpose(call, cts, linear) -> cts of the arguments`,
                  `rule.batch(args, batched, at) -> (outs, batched)`, where call is the node
+    named        a value and its name (of the CALL), which policies of checkpoint ask for
     custom_vmap  `rule.batch(call, args, batched, size) -> (outs, batched)`
     kernel       where it has them: `rule.grad(args, outs, cts) -> cts of the args`,
                  `rule.batch(call, args, batched, size) -> (outs, batched)`
@@ -67,6 +68,8 @@ def _(u: UOp, d: list[Maybe]) -> Moved:
         return _checkpoint_jvp(u, d)
     if call.kind == "custom_vmap":
         return _custom_vmap_jvp(u, d)
+    if call.kind == "named":
+        return gets(u), float_tangents(d)
     if call.kind == "linear":
         members = gets(u)
         what = f"the jvp rule of{_name(call)}"
@@ -272,7 +275,7 @@ def _(u: UOp, flags: list[bool]) -> tuple[list[UOp], list[bool]] | None:
     call: Call = u.arg
     if call.kind in (TANGENT, "linear"):
         return None
-    if call.kind in ("custom_jvp", "custom_vjp", "custom_vmap"):
+    if call.kind in ("custom_jvp", "custom_vjp", "custom_vmap", "named"):
         outs, lin = split(call.body.inline(u.src), pick(u.src, flags))
         return outs, [o in lin for o in outs]
     if call.kind != "checkpoint":
@@ -391,7 +394,7 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[list[UOp
     if call.kind == "linear":
         outs, out_flags = call.rule.batch(src, flags, at)
         return list(outs), list(out_flags)
-    if call.kind == "checkpoint":
+    if call.kind in ("checkpoint", "named"):
         body, out = batch_program(call.body, at, tuple(flags))
         return gets(uop(Op.CALL, tuple(src), replace(call, body=body))), list(out)
     if call.kind == TANGENT:

@@ -126,7 +126,7 @@ def _(u: UOp, src: list[UOp], flags: list[bool], at: Batching) -> tuple[UOp, boo
         number = iota(n) if x.dtype is dt.int64 else cast(iota(n), x.dtype)
         return expand(number, [(i + 1, m) for i, m in enumerate(u.shape)]), True
     if kind == "ppermute":
-        return _permuted(x if flags[0] else lead(x, n), u.arg[2]), True
+        return send(x if flags[0] else lead(x, n), u.arg[2]), True
     k = u.arg[2]
     if u.shape[k] != n:
         raise VmapAxisError(
@@ -157,8 +157,10 @@ def _combined(kind: str, x: UOp, batched: bool, n: int) -> UOp:
     return div(total, const(n, x.dtype)) if kind == "pmean" else total
 
 
-def _permuted(x: UOp, pairs: Sequence[tuple[int, int]]) -> UOp:
-    """Runs of neighbours that stay neighbours are moved in one piece."""
+def send(x: UOp, pairs: Sequence[tuple[int, int]]) -> UOp:
+    """x[n, ..] with row `of` at row `to` for each (of, to), zeros elsewhere.
+
+    Runs of neighbours that stay neighbours are moved in one piece."""
     out = const(0, x.dtype, x.shape)
     rest = tuple([(0, m, 1) for m in x.shape[1:]])
     i = 0

@@ -44,7 +44,7 @@ from fgrad.uop import build
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp, open_param, substitute, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Call, closure, gets
+from fgrad.uop.program import Call, close, closure, gets
 
 T = TypeVar("T")
 
@@ -783,4 +783,20 @@ def checkpoint(
     return remembered
 
 
-__all__ = ["checkpoint", "custom_gradient", "custom_jvp", "custom_vjp"]
+def checkpoint_name(x: Any, name: str) -> Any:
+    """`x` (a pytree of arrays), under a name that policies of `checkpoint` keep or leave out.
+
+    >>> layer = checkpoint(lambda x: fnp.sin(checkpoint_name(fnp.cos(x), "inner")),
+    ...                    policy=checkpoint_policies.save_only_these_names("inner"))
+    """
+    if not is_tracing():
+        return x
+    leaves, spec = tree.flatten(x)
+    check_leaves(leaves, spec, "checkpoint_name")
+    given = [lift(leaf) for leaf in leaves]
+    params = [open_param(t.node.dtype, t.node.shape, "named") for t in given]
+    named = gets(uop(Op.CALL, tuple([t.node for t in given]), Call(close(params, params), "named", name)))
+    return tree.unflatten(spec, [Tracer(u, t.weak) for u, t in zip(named, given, strict=True)])
+
+
+__all__ = ["checkpoint", "checkpoint_name", "custom_gradient", "custom_jvp", "custom_vjp"]

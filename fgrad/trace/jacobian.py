@@ -121,7 +121,7 @@ def jacrev(
         for i, a in enumerate(avals):
             if not a.dtype.is_inexact or (a.dtype.is_complex and not holomorphic):
                 raise DtypeError(
-                    f"jacrev needs real outputs (a floating dtype), but {function_name(fun)} returned {a} at "
+                    f"jacrev requires real-valued outputs (a floating dtype), but {function_name(fun)} returned {a} at "
                     f"{tree.path_of(out_spec, i, 'the result')}"
                 )
         one = isinstance(argnums, int)

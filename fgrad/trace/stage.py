@@ -41,6 +41,7 @@ class Stage:
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[Stage] = []
+        self.may_trace = True
 
 
 _local = _Local()
@@ -69,6 +70,29 @@ def opened(stage: Stage) -> Iterator[Stage]:
     finally:
         stack.pop()
         open_stages.remove(stage)
+
+
+@contextmanager
+def without_tracing() -> Iterator[None]:
+    """Raise RuntimeError where a function would be traced inside the block: to hold that all of them are compiled.
+
+    >>> f = jit(lambda x: x + 1)
+    >>> with no_tracing():
+    ...     f(1.0)
+    Traceback (most recent call last):
+    RuntimeError: f would be traced inside no_tracing(); call it before with arguments like these
+    """
+    before, _local.may_trace = _local.may_trace, False
+    try:
+        yield
+    finally:
+        _local.may_trace = before
+
+
+def check_may_trace(name: str) -> None:
+    """Raise RuntimeError inside `without_tracing`."""
+    if not _local.may_trace:
+        raise RuntimeError(f"{name} would be traced inside no_tracing(); call it before with arguments like these")
 
 
 @contextmanager
@@ -122,9 +146,9 @@ def check_leaks(roots: Sequence[UOp], what: str) -> None:
     for p in open_params_below(roots):
         if p not in alive:
             raise LeakedTracerError(
-                f"{what} uses a tracer made from {p.arg[0][2]} ({p.dtype}{list(p.shape)}), whose trace has ended; "
-                "return "
-                "the value from that function instead of storing it outside"
+                f"Encountered an unexpected tracer: {what} uses a tracer made from {p.arg[0][2]} "
+                f"({p.dtype}{list(p.shape)}), whose trace has ended; return the value from that function instead of "
+                "storing it outside"
             )
 
 

@@ -12,7 +12,7 @@ from fgrad.errors import ArgumentError, OrderingError, describe, note_user_line
 from fgrad.trace import tree
 from fgrad.trace.record import check_alive
 from fgrad.trace.ref import Ref, Reverse, touched
-from fgrad.trace.stage import Stage, is_tracing, opened
+from fgrad.trace.stage import Stage, check_may_trace, is_tracing, opened
 from fgrad.trace.tracer import Tracer, is_arraylike, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -122,6 +122,7 @@ def trace(
     stands_for   what the parameters are, for a concrete stage
     wide         parameters that carry a Python float in 64 bits, so that nothing is lost beside float64 arrays
     """
+    check_may_trace(stage.what)
     with paused_gc():
         params = [
             open_param(

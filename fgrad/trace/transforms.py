@@ -96,7 +96,9 @@ def _differentiable(
         path = f"args[{first.entry if at is None else at[first.entry]}]" + "".join([s.codify("") for s in steps])
         if holomorphic:
             if not dtype.is_complex:
-                raise DtypeError(f"{what} with holomorphic=True needs complex inputs, but {path} is {t.aval}")
+                raise DtypeError(
+                    f"{what} with holomorphic=True requires inputs with complex dtype, but got {dtype} ({path})"
+                )
         elif dtype.is_complex and what == "jacfwd":
             raise DtypeError(
                 f"jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype} "
@@ -206,13 +208,14 @@ def _check_scalar(fun: Callable[..., Any], closed: Closed, out_tree: tree.TreeDe
     aval = closed.out_avals[0]
     if aval.shape != ():
         raise NonScalarGradError(
-            f"grad needs a function with scalar output, but {name} returned shape {aval.shape}; sum it, or use jacrev, "
-            "or vmap(grad(...)) for one gradient for each element"
+            f"grad needs a function with scalar output: Gradient only defined for scalar-output functions. Output of "
+            f"{name} had shape: {aval.shape}. Sum it, or use jacrev, or vmap(grad(...)) for one gradient for each "
+            "element"
         )
     if not aval.dtype.is_inexact or (aval.dtype.is_complex and not holomorphic):
         raise NonScalarGradError(
-            f"grad needs a function with real output (a floating dtype), but {name} returned {aval}; "
-            + (
+            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+            f"{aval.dtype} from {name}; " + (
                 "take its real part or abs, or use holomorphic=True"
                 if aval.dtype.is_complex
                 else "convert it to a float"
@@ -510,6 +513,15 @@ def _linearized(
     out = tree.unflatten(closed.out_tree, results[:n])
     function = Linearized(known, args_res, opaque)
     return (out[0], function, out[1]) if has_aux else (out, function, None)
+
+
+def residuals_of(fun: Callable[..., Any], args: Sequence[Any]) -> list[tuple[UOp, int | None]]:
+    """What the reverse derivative of `fun` keeps: nodes, and the number of the argument that each is, or None."""
+    closed, operands, _ = _close(fun, tuple(args), "vjp")
+    wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
+    forward, _ = linearize_program(closed.program, wrt, len(closed.out_avals))
+    number = {p: i for i, p in enumerate(forward.params[closed.captured :])}
+    return [(o, number.get(o)) for o in forward.outs[len(closed.out_avals) + closed.hidden :]]
 
 
 @trimmed

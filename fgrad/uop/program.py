@@ -175,7 +175,7 @@ def no_forward(name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Call:
     """A program kept whole because its identity matters. `kind` says why: "checkpoint", "custom_jvp", "custom_vjp",
-    "custom_vmap", "linear", "kernel", TANGENT.
+    "custom_vmap", "linear", "named", "kernel", TANGENT.
 
     `rule` is what the kind needs (a policy, the user's derivative functions), compared by identity.
     """

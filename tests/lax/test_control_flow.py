@@ -5,6 +5,7 @@ import pytest
 
 import fgrad
 from fgrad import errors, lax
+from fgrad import numpy as fnp
 
 XS = np.arange(6, dtype=np.float32).reshape(3, 2)
 W = np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
@@ -283,3 +284,49 @@ def test_members_exchange_values() -> None:
     np.testing.assert_array_equal(over(lambda x: lax.all_gather(x, "i"))[1], square)
     np.testing.assert_array_equal(over(lambda x: lax.psum_scatter(x, "i")), square.sum(0))
     assert over(lambda x: lax.psum(1, "i") * x).tolist() == (3 * square).tolist()
+
+
+# ---- unrolled loops
+@pytest.mark.parametrize("unroll", [2, 7, 50, 0, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("keep", [None, 3])
+def test_unrolled_scans_give_the_same(unroll, reverse, keep):
+    xs = fnp.asarray(np.linspace(0.1, 1, 7, dtype=np.float32))
+
+    def run(xs, **how):
+        return lax.scan(lambda c, x: (fnp.sin(c + x), (c * x, x)), 0.5, xs, reverse=reverse, **how)
+
+    def total(xs, **how):
+        return sum(v.sum() for v in fgrad.tree.leaves(run(xs, **how)))
+
+    for got, want in zip(
+        fgrad.tree.leaves(run(xs, unroll=unroll, checkpoint=keep)), fgrad.tree.leaves(run(xs)), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    slope = fgrad.grad(total)
+    np.testing.assert_allclose(slope(xs, unroll=unroll, checkpoint=keep), slope(xs), rtol=1e-5)
+
+
+def test_how_many_loops_are_left():
+    def count(**how):
+        program = fgrad.make_program(lambda x: lax.scan(lambda c, v: (c + v, c), 0.0, x, **how))(fnp.ones(5))
+        return str(program).count("SCAN")
+
+    assert [count(unroll=u) for u in (1, 2, 4, 5, True)] == [1, 1, 1, 0, 0]
+    loop = fgrad.make_program(lambda x: lax.fori_loop(0, 3, lambda i, v: v * x + i, x, unroll=True))(1.0)
+    assert "SCAN" not in str(loop)
+    assert float(lax.fori_loop(0, 3, lambda i, v: v * 2 + i, 1.0, unroll=2)) == 12
+
+
+def test_unrolling_needs_a_number_of_steps():
+    for bad, error, words in ((-1, ValueError, "non-negative"), (1.5, TypeError, "concrete `int`")):
+        with pytest.raises(error, match=words):
+            lax.scan(lambda c, x: (c, x), 0.0, fnp.ones(3), unroll=bad)
+    with pytest.raises(ValueError, match="statically known"):
+        fgrad.jit(lambda n: lax.fori_loop(0, n, lambda i, v: v, 0.0, unroll=2))(3)
+
+
+def test_the_index_of_a_switch_is_an_integer():
+    for bad in ("foo", fnp.sin, 1.0):
+        with pytest.raises(TypeError, match="Index type must be an integer, got"):
+            lax.switch(bad, [lambda: 1, lambda: 2])

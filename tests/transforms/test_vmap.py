@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
-from fgrad import grad, jit, vmap
-from fgrad.errors import VmapAxisError
+from fgrad import grad, jit, lax, vmap
+from fgrad.errors import ArgumentError, VmapAxisError
 
 
 @pytest.fixture
@@ -62,3 +62,44 @@ def test_python_values_pass_through_unmapped_arguments(x):
 def test_mistakes_are_named(x, call, words):
     with pytest.raises(VmapAxisError, match=words):
         call(x)
+
+
+# ---- members along two named axes, counted row by row
+def over_both(f):
+    return vmap(vmap(f, axis_name="j"), axis_name="i")
+
+
+def test_values_are_sent_and_exchanged_over_two_axes():
+    y = np.arange(2 * 3 * 6 * 2.0).reshape(2, 3, 6, 2)
+    members = y.reshape(6, 6, 2)
+    got = over_both(lambda v: lax.all_to_all(v, ("i", "j"), 0, 0))(y)
+    np.testing.assert_array_equal(np.asarray(got).reshape(6, 6, 2), members.transpose(1, 0, 2))
+    got = over_both(lambda v: lax.all_to_all(v, ("i", "j"), 0, 1, tiled=True))(y)
+    np.testing.assert_array_equal(np.asarray(got).reshape(6, 1, 12), members.transpose(1, 0, 2).reshape(6, 1, 12))
+    got = over_both(lambda v: lax.psum_scatter(v, ("i", "j")))(y)
+    np.testing.assert_array_equal(np.asarray(got).reshape(6, 2), members.sum(0))
+    pairs = [(0, 5), (5, 1), (2, 2), (3, 0)]
+    want = np.zeros((6, 6, 2))
+    for source, target in pairs:
+        want[target] = members[source]
+    got = over_both(lambda v: lax.ppermute(v, ("i", "j"), pairs))(y)
+    np.testing.assert_array_equal(np.asarray(got).reshape(6, 6, 2), want)
+
+
+def test_sizes_that_disagree_are_listed_by_argument():
+    def f(a, b, *, c=None):
+        return a
+
+    words = r"most axes \(2 of them\) had size 2, e.g. axis 1 of argument b\[0\] of type float32\[10,2\];"
+    with pytest.raises(VmapAxisError, match=words + r"\n  \* one axis had size 10: axis 0 of argument a"):
+        vmap(f, (0, 1))(fnp.ones((10, 4)), [fnp.ones((10, 2))] * 2)
+    with pytest.raises(VmapAxisError, match=r"one axis had size 2: axis 0 of kwargs\['c'\]"):
+        vmap(f, (0, None))(fnp.ones(1), 1.0, c=fnp.ones(2))
+    with pytest.raises(VmapAxisError, match="the argument axis_size"):
+        vmap(f, (0, None), axis_size=2)(fnp.ones(1), 1.0)
+    with pytest.raises(VmapAxisError, match=r"\(axis_name=i\) but out_axes is None"):
+        vmap(f, (0, None), None, axis_name="i")(fnp.ones(1), 1.0)
+    with pytest.raises(ValueError, match="vmap out_axes specification must be a tree prefix"):
+        vmap(f, (0, None), (0, 0))(fnp.ones(1), 1.0)
+    with pytest.raises(ArgumentError, match=r"in_axes must be an int, None, or a tuple.*got \{'a': 0\}"):
+        vmap(f, {"a": 0})

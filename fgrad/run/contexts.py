@@ -1,0 +1,38 @@
+"""Blocks in which functions are traced, compiled or checked in another way than usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fgrad.config import config
+from fgrad.trace.stage import without_tracing
+
+__all__ = ["checking_leaks", "disable_jit", "no_tracing"]
+
+no_tracing = without_tracing
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Run jitted functions as plain Python inside the block, one operation at a time, to look into them.
+
+    `cond`, `switch`, `while_loop`, `fori_loop` and `scan` are then Python's own. What is being traced by another
+    transformation stays as it is. `FGRAD_DISABLE_JIT=1` does so everywhere.
+
+    >>> with disable_jit():
+    ...     jit(lambda x: x * 2 if x > 0 else x)(3.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    with config.override(disable_jit=disable):
+        yield
+
+
+@contextmanager
+def checking_leaks(check: bool = True) -> Iterator[None]:
+    """Raise LeakedTracerError inside the block where a function keeps a traced value after its trace.
+
+    As FGRAD_CHECK=leaks.
+    """
+    with config.override(check=config.check | {"leaks"} if check else config.check - {"leaks"}):
+        yield
