@@ -80,7 +80,7 @@ def without_tracing() -> Iterator[None]:
     >>> with no_tracing():
     ...     f(1.0)
     Traceback (most recent call last):
-    RuntimeError: f would be traced inside no_tracing(); call it before with arguments like these
+    RuntimeError: jit(<lambda>) would be traced inside no_tracing(); call it before with arguments like these
     """
     before, _local.may_trace = _local.may_trace, False
     try:
