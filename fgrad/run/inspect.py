@@ -178,6 +178,6 @@ _OF_LOWERED = frozenset(
 )
 
 trim_methods(Lowered)
-trim_methods(Compiled)
+trim_methods(Compiled, ("__call__",))
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "ShapeDtypeStruct", "struct_of"]

@@ -208,9 +208,8 @@ def _check_scalar(fun: Callable[..., Any], closed: Closed, out_tree: tree.TreeDe
     aval = closed.out_avals[0]
     if aval.shape != ():
         raise NonScalarGradError(
-            f"grad needs a function with scalar output: Gradient only defined for scalar-output functions. Output of "
-            f"{name} had shape: {aval.shape}. Sum it, or use jacrev, or vmap(grad(...)) for one gradient for each "
-            "element"
+            f"Gradient only defined for scalar-output functions. Output of {name} had shape: {aval.shape}; sum it, or "
+            "use jacrev, or vmap(grad(...)) for one gradient for each element"
         )
     if not aval.dtype.is_inexact or (aval.dtype.is_complex and not holomorphic):
         raise NonScalarGradError(
