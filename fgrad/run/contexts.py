@@ -22,7 +22,7 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
     >>> with disable_jit():
     ...     jit(lambda x: x * 2 if x > 0 else x)(3.0)
-    Array(6., dtype=float32, weak_type=True)
+    6.0
     """
     with config.override(disable_jit=disable):
         yield
