@@ -7,6 +7,7 @@ loops and branches take and give two arrays for each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -229,6 +230,9 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
         case Op.UPDATE if u.arg.mode in (Mode.SET, Mode.ADD):
             rest = [s[0] for s in src[2:]]
             return tuple([uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)])
+        case Op.UPDATE if u.arg.mode is Mode.MUL:
+            multiplied = _indexed_product if u.arg.indexed else _boxed_product
+            return multiplied(u, (src[0][0], src[0][1]), (src[1][0], src[1][1]), [s[0] for s in src[2:]])
     raise NotImplementedError(
         f"{op.name} of complex numbers cannot be lowered here; write it with scan, or on the real and imaginary parts"
     )
@@ -295,6 +299,43 @@ def _running_product(u: UOp, z: cm.Pair) -> Parts:
     found = gets(uop(Op.SCAN, (*one, *slices), Scan(body, n, 0, 2, 2, reverse)))
     back = tuple([order.index(i) for i in range(u.ndim)])
     return tuple([b.permute(x, back) for x in found[2:]])
+
+
+def _boxed_product(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
+    """The box is read, multiplied, and written back."""
+    gate = rest.pop() if u.arg.gated else None
+    before = b.shrink(old[0], u.arg.box, rest), b.shrink(old[1], u.arg.box, rest)
+    product = cm.mul(before, value)
+    if gate is not None:
+        product = b.where(gate, product[0], before[0]), b.where(gate, product[1], before[1])
+    return tuple([b.update(x, y, box=u.arg.box, starts=rest) for x, y in zip(old, product, strict=True)])
+
+
+def _indexed_product(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
+    """One index after the other, since an index may come twice and each part of a product needs both parts."""
+    batch, dtype = u.arg.batch, old[0].dtype
+    lead, inner = old[0].shape[:batch], old[0].shape[batch + 1 :]
+    n = math.prod(rest[0].shape[batch:])
+    front = (batch, *range(batch))
+
+    def by_index(x: UOp, more: tuple[int, ...]) -> UOp:
+        flat = b.reshape(x, (*lead, n, *more))
+        return b.permute(flat, (*front, *range(batch + 1, flat.ndim)))
+
+    slices = [by_index(rest[0], ()), *[by_index(v, inner) for v in value], *[by_index(g, ()) for g in rest[1:]]]
+    carry = [open_param(dtype, x.shape) for x in old]
+    idx, re, im, *gate = [open_param(x.dtype, x.shape[1:]) for x in slices]
+    at = b.expand(idx, [(batch, 1)])
+    gates = [b.expand(g, [(batch, 1)]) for g in gate]
+    factor = b.expand(re, [(batch, 1)]), b.expand(im, [(batch, 1)])
+    before = b.gather(carry[0], at, batch), b.gather(carry[1], at, batch)
+    product = cm.mul(before, factor)
+    after = [
+        b.update(x, y, idx=at, gate=gates[0] if gates else None, batch=batch)
+        for x, y in zip(carry, product, strict=True)
+    ]
+    _, body = closure((*carry, idx, re, im, *gate), after)
+    return tuple(gets(uop(Op.SCAN, (*old, *slices), Scan(body, n, 0, 2, len(slices)))))
 
 
 def _cut(z: cm.Pair, axis: int, lo: int, hi: int) -> cm.Pair:

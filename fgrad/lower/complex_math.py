@@ -210,12 +210,23 @@ def _at_infinity(x: UOp, y: UOp) -> UOp:
     return b.or_(_is_inf(x), _is_inf(y))
 
 
+def _is_far(x: UOp, y: UOp) -> UOp:
+    """Where 1 is nothing next to z^2: the inverse functions are logarithms of 2 z."""
+    limit = _like(2.0**30, x)
+    return b.or_(b.lt(limit, b.abs_(x)), b.lt(limit, b.abs_(y)))
+
+
+def _log_twice(x: UOp, y: UOp) -> UOp:
+    """log |2 z|, without overflow."""
+    return b.add(b.log(_f(Op.HYPOT, b.mul(x, 0.25), b.mul(y, 0.25))), math.log(8))
+
+
 def asin(z: Pair) -> Pair:
     x, y = z
     m, p = _around_one(z)
     angle = _f(Op.COPYSIGN, _f(Op.ATAN2, b.abs_(x), b.abs_(y)), x)
     return _select(
-        (_at_infinity(x, y), (angle, _signed(math.inf, y))),
+        (_is_far(x, y), (angle, _f(Op.COPYSIGN, _log_twice(x, y), y))),
         (_is_zero(x), (x, _f(Op.ASINH, y))),
         other=(_f(Op.ATAN2, x, mul(m, p)[0]), _f(Op.ASINH, mul(conj(m), p)[1])),
     )
@@ -225,7 +236,7 @@ def acos(z: Pair) -> Pair:
     x, y = z
     m, p = _around_one(z)
     return _select(
-        (_at_infinity(x, y), (_f(Op.ATAN2, b.abs_(y), x), _signed(math.inf, b.neg(y)))),
+        (_is_far(x, y), (_f(Op.ATAN2, b.abs_(y), x), _f(Op.COPYSIGN, _log_twice(x, y), b.neg(y)))),
         (_is_zero(x), (_like(math.pi / 2, x), b.neg(_f(Op.ASINH, y)))),
         other=(b.mul(_f(Op.ATAN2, m[0], p[0]), 2.0), _f(Op.ASINH, mul(conj(p), m)[1])),
     )
@@ -235,7 +246,7 @@ def acosh(z: Pair) -> Pair:
     x, y = z
     m, p = sqrt((b.add(x, -1.0), y)), sqrt((b.add(x, 1.0), y))
     return _select(
-        (_at_infinity(x, y), (_like(math.inf, x), _f(Op.ATAN2, y, x))),
+        (_is_far(x, y), (_log_twice(x, y), _f(Op.ATAN2, y, x))),
         (_is_zero(x), (_f(Op.ASINH, b.abs_(y)), _signed(math.pi / 2, y))),
         other=(_f(Op.ASINH, mul(conj(m), p)[0]), b.mul(_f(Op.ATAN2, m[1], p[0]), 2.0)),
     )
@@ -249,8 +260,10 @@ def atanh(z: Pair) -> Pair:
     re = _f(Op.LOG1P, b.div(b.mul(x, 4.0), b.add(b.mul(gap, gap), square)))
     im = _f(Op.ATAN2, b.mul(y, 2.0), b.sub(b.mul(gap, sum_), square))
     turn = b.where(b.eq(y, y), _signed(math.pi / 2, y), y)
+    quarter = _f(Op.HYPOT, b.mul(x, 0.25), b.mul(y, 0.25))
     return _select(
         (_at_infinity(x, y), (_signed(0, x), turn)),
+        (_is_far(x, y), (b.mul(b.div(b.div(b.mul(x, 0.25), quarter), quarter), 0.25), turn)),  # x / |z|^2
         (_is_zero(x), (x, _f(Op.ATAN, y))),
         other=(b.mul(re, 0.25), b.mul(im, 0.5)),
     )

@@ -224,7 +224,7 @@ class AtIndex:
     ) -> Array:
         """x with the part raised to `values`."""
         exponents = self._factors(values, mode, dt.promote(_kind(self.x), _kind(values))[0])
-        return power(self.x, exponents)
+        return _raised(self.x, exponents)
 
     def apply(
         self,
@@ -238,6 +238,14 @@ class AtIndex:
         """x with the part replaced by ufunc(part). A repeated index is applied once."""
         part = self.get(mode=mode)
         return self.set(ufunc(part), mode=mode)
+
+
+@public()
+def _raised(x: ArrayLike, exponents: ArrayLike) -> Array:
+    """Powers, exact where the exponent is 1: the function itself rounds complex ones."""
+    out, e = lift(power(x, exponents)), lift(exponents).node
+    same = build.cast(build.broadcast_to(lift(x).node, out.shape), out.node.dtype)
+    return Tracer(build.where(build.eq(e, build.const_like(1, e)), same, out.node), out.weak)
 
 
 class At:

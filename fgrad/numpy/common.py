@@ -21,7 +21,7 @@ from fgrad.errors import (
     note_user_line,
 )
 from fgrad.run.array import DeviceArray, empty, from_host, writable_view
-from fgrad.run.eager import public
+from fgrad.run.eager import public, refuse_options
 from fgrad.run.placement import device_put
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim
@@ -176,8 +176,11 @@ def binary(body: F) -> F:
     inner = public()(body)
 
     @wraps(body)
-    def wrapper(x1: ArrayLike, x2: ArrayLike) -> Any:
+    def wrapper(x1: ArrayLike, x2: ArrayLike, **options: Any) -> Any:
         try:
+            if options:
+                refuse_options(body.__name__, (), options)
+                raise ArgumentError(f"{body.__name__}: got an unexpected keyword argument {next(iter(options))!r}")
             if type(x2) is int:
                 x2 = fitting(x2, x1)
             elif type(x1) is int:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from fgrad.config import config
-from fgrad.errors import ArgumentError
+from fgrad.errors import ArgumentError, note_user_line
 from fgrad.run.array import DeviceArray
 from fgrad.run.dispatch import Dispatcher, Entry
 from fgrad.run.shortcut import FALL_THROUGH, NoShortPath, leaf_test, short_call
@@ -129,6 +129,8 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                 return dispatcher.run(entry, leaves)
             except Exception as error:
                 trim(error)
+                if kwargs and isinstance(error, TypeError):
+                    refuse_options(body.__name__, names, kwargs)
                 raise
 
         wrapper.dispatcher = dispatcher  # type: ignore[attr-defined]
@@ -156,6 +158,20 @@ def parameters_of(body: Callable[..., Any]) -> tuple[list[str], set[str]]:
     at += len(many)
     rest = code.co_varnames[at : at + 1] if code.co_flags & inspect.CO_VARKEYWORDS else ()
     return [*positional, *many, *keyword_only, *rest], set(many)
+
+
+_REFUSED = {
+    "out": "arrays are immutable, so out= cannot be written; bind the result to the name",
+    "where": "where= is not there; use fgrad.numpy.where on the result",
+    "dtype": "dtype= is not there; use astype on the operands or the result",
+}
+
+
+def refuse_options(name: str, known: Sequence[str], given: dict[str, Any]) -> None:
+    """Raise NotImplementedError for an option of NumPy's functions that function `name` has not."""
+    for option, why in _REFUSED.items():
+        if given.get(option) is not None and option not in known:
+            raise note_user_line(NotImplementedError(f"{name}: {why}")) from None
 
 
 def kind_of_call(names: Sequence[str], static: frozenset[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
