@@ -355,8 +355,14 @@ class Run:
                 x = self.expr(e[1])
                 starts = [self.fit(self.expr(q), "int32", ()) for q in e[2]]
                 return self.world.part(x, starts, e[3])
+            case "sort" | "running" | "taken":
+                return self.along(e[0], self.expr(e[1]), e[-1])
         x = self.expr(e[1])
         dtype = str(x.dtype)
+        if e[0] == "dot":
+            if not x.shape or not x.size:
+                return x
+            return self.bounded(xp.matmul(x, self.fit(self.expr(e[2]), dtype, (x.shape[-1], 3))))
         y = self.fit(self.expr(e[2]), dtype, x.shape)
         match e[0]:
             case "+":
@@ -372,6 +378,18 @@ class Run:
             case "where":
                 return xp.where(x < y, x, y)
         raise AssertionError(e[0])
+
+    def along(self, op: str, x: Any, e: Expr) -> Any:
+        """What moves elements along the last axis."""
+        xp = self.world.xp
+        if not x.shape or not x.size:
+            return x
+        if op == "sort":
+            return xp.sort(x, axis=-1)
+        if op == "running":
+            x = self.fit(x, "int32", x.shape) if str(x.dtype) == "bool" else x
+            return self.bounded(xp.cumsum(x, axis=-1, dtype=x.dtype))
+        return xp.take(x, self.fit(self.expr(e), "int32", (3,)) % np.int32(x.shape[-1]), axis=-1)
 
     def bounded(self, x: Any) -> Any:
         """Floats stay small, and thereby exact."""
@@ -495,6 +513,7 @@ def check(program: Program, seed: int) -> list[str]:
 SHAPES: tuple[Shape, ...] = ((), (1,), (3,), (5,), (2, 3), (3, 4), (2, 1, 3), (17,), (0,), (4, 4), (2, 0))
 DTYPES = ("float32", "int32", "bool", "uint8", "float64")
 SIMPLE = ("set", "set", "add", "increase", "swap", "mask", "exchange", "let", "at", "at", "put")
+OPERATIONS = ("+", "+", "+", "*", "*", "max", "min", "<", "where", "sum", "part", "dot", "sort", "running", "taken")
 NESTED = ("fori", "scan", "while", "switch", "jit", "kernel", "kernel", "checkpoint", "rows", "map")
 
 
@@ -631,8 +650,8 @@ class Draw:
     def expr(self, depth: int) -> Expr:
         rng = self.rng
         if depth and rng.random() < 0.6:
-            op = rng.choice(("+", "+", "*", "max", "min", "<", "where", "sum", "part"))
-            if op == "sum":
+            op = rng.choice(OPERATIONS)
+            if op in ("sum", "sort", "running"):
                 return op, self.expr(depth - 1)
             if op == "part":
                 leaf = self.leaf()
@@ -726,7 +745,7 @@ def _smaller(block: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
 def _simpler(e: Expr) -> Iterator[Expr]:
     if e and e[0] not in ("value", "ref", "number", "round"):
         yield e[1]
-        if e[0] not in ("sum", "part"):
+        if e[0] not in ("sum", "part", "sort", "running"):
             yield e[2]
             yield from ((e[0], e[1], q) for q in _simpler(e[2]))
         yield from ((e[0], q, *e[2:]) for q in _simpler(e[1]) if e[0] != "part")
