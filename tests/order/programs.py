@@ -510,7 +510,9 @@ def check(program: Program, seed: int) -> list[str]:
 
 
 # ---- drawing
-SHAPES: tuple[Shape, ...] = ((), (1,), (3,), (5,), (2, 3), (3, 4), (2, 1, 3), (17,), (0,), (4, 4), (2, 0))
+SHAPES: tuple[Shape, ...] = (
+    (), (1,), (3,), (5,), (2, 3), (3, 4), (2, 1, 3), (17,), (0,), (4, 4), (2, 0), (33,), (5, 19), (17, 33),
+)  # fmt: skip
 DTYPES = ("float32", "int32", "bool", "uint8", "float64")
 SIMPLE = ("set", "set", "add", "increase", "swap", "mask", "exchange", "let", "at", "at", "put")
 OPERATIONS = ("+", "+", "+", "*", "*", "max", "min", "<", "where", "sum", "part", "dot", "sort", "running", "taken")
