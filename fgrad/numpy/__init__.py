@@ -33,7 +33,6 @@ from fgrad.numpy import (
     methods,
     moments,
     padding,
-    polynomials,
     powers,
     products,
     ranges,
@@ -67,7 +66,6 @@ from fgrad.numpy.matrices import *
 from fgrad.numpy.moments import *
 from fgrad.numpy.namespace import NamespaceInfo
 from fgrad.numpy.padding import *
-from fgrad.numpy.polynomials import *
 from fgrad.numpy.powers import *
 from fgrad.numpy.products import *
 from fgrad.numpy.ranges import *
@@ -106,7 +104,6 @@ _PARTS = (
     matrices,
     moments,
     padding,
-    polynomials,
     powers,
     products,
     ranges,
@@ -123,9 +120,17 @@ _PARTS = (
 if TYPE_CHECKING:
     from fgrad.numpy import fft as fft
     from fgrad.numpy import linalg as linalg
+    from fgrad.numpy.polynomials import *
+
+# Imported when first asked for: they need the decompositions.
+_POLYNOMIALS = frozenset((
+    "interp", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
+    "roots", "unwrap",
+))  # fmt: skip
 
 __all__ = ["bool", "e", "euler_gamma", "fft", "inf", "linalg", "nan", "ndarray", "newaxis", "pi"]
 __all__ += [_name for _part in _PARTS for _name in _part.__all__]
+__all__ += sorted(_POLYNOMIALS)
 
 from fgrad.numpy import ufuncs  # noqa: E402  it gives the functions above their methods
 from fgrad.numpy.ufuncs import *  # noqa: E402
@@ -140,13 +145,20 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 @trimmed
 def __getattr__(name: str) -> Any:
-    if name in ("fft", "linalg"):  # imported when first asked for
+    if name in ("fft", "linalg"):
         return import_module(f"{__name__}.{name}")
+    if name in _POLYNOMIALS:
+        found = globals()[name] = getattr(import_module(f"{__name__}.polynomials"), name)
+        return found
     if name == "float_":  # depends on the configuration
         return default_float().np.type
     if name == "complex_":
         return default_complex().np.type
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 methods.NAMESPACE.append(sys.modules[__name__])

@@ -20,6 +20,7 @@ from fgrad.numpy.solves import inv
 from fgrad.numpy.spectra import eigvals
 from fgrad.numpy.systems import lstsq
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -460,3 +461,6 @@ def unwrap(
     correction = build.where(small, build.zeros_like(correction), correction)
     moved = build.add(high, prefix(correction, i, Op.ADD))
     return Tracer(build.concatenate([build.slice_axis(x, i, 0, 1), moved], i), weak)
+
+
+trim_public(globals(), __all__)

@@ -10,7 +10,6 @@ import numpy as np
 from fgrad.config import config
 from fgrad.errors import ArgumentError, describe
 from fgrad.hw.device import get_device, kinds
-from fgrad.hw.transfer import copy
 from fgrad.run.array import DeviceArray, empty, from_host
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
@@ -46,6 +45,8 @@ def _moved(array: DeviceArray, target: Any) -> DeviceArray:
     try:
         source.check_readable()
         out = empty(aval.dtype, aval.shape, aval.weak, target)
+        from fgrad.hw.transfer import copy
+
         fence = copy(target, out.addr, source, array.addr, array.nbytes)
         if config.sync:
             fence.wait()

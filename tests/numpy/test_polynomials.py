@@ -102,3 +102,10 @@ def test_vectorize_maps_over_what_the_signature_leaves(same: Callable[..., None]
         product(cube, cube[0, :, 0])
     with pytest.raises(ArgumentError, match="is not of the form"):
         fnp.vectorize(fnp.dot, signature="n,m->n")
+
+
+def test_polynomials_are_imported_when_asked_for() -> None:
+    from fgrad.numpy import polynomials
+
+    assert {*polynomials.__all__} == fnp._POLYNOMIALS <= {*dir(fnp), *fnp.__all__}
+    assert all(getattr(fnp, name) is getattr(polynomials, name) for name in polynomials.__all__)
