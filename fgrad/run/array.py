@@ -220,7 +220,7 @@ class DeviceArray(Array):
         return self.__copy__()
 
 
-DeviceArray.__name__ = DeviceArray.__qualname__ = "Array"  # as Python's own messages call it
+DeviceArray.__name__ = "Array"  # as Python's own messages call it
 
 
 def _rebuild(data: Any, weak: bool) -> DeviceArray:
