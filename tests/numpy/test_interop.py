@@ -137,6 +137,11 @@ def test_pickles_and_copies_keep_dtype_and_weakness() -> None:
             assert y.tolist() == x.tolist()
 
 
+def test_the_class_of_arrays_is_pickled_by_its_place() -> None:
+    kind = type(fnp.ones(3))
+    assert pickle.loads(pickle.dumps(kind)) is kind and kind.__name__ == "Array"
+
+
 def test_safetensors(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     arrays = {
