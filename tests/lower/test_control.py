@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
+from fgrad.config import config
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -17,6 +18,13 @@ from tests.lower.harness import Compiled, agree, program_of
 
 F, D, INT = dt.float32, dt.float64, dt.int64
 RNG = np.random.default_rng(7)
+
+
+@pytest.fixture
+def planned() -> Iterator[None]:
+    """Memory is planned, whatever the mode of the test run."""
+    with config.override(planner=True):
+        yield
 
 
 def inner(f: object, *avals: tuple[dt.DType, tuple[int, ...]]) -> Program:
@@ -156,6 +164,7 @@ def test_every_output_has_its_own_memory() -> None:
     )
 
 
+@pytest.mark.usefixtures("planned")
 def test_a_donated_parameter_is_updated_in_place() -> None:
     def f(x: UOp, v: UOp) -> list[UOp]:
         y = b.update(x, v, box=[(1, 2, 1)])
@@ -198,6 +207,7 @@ def test_params_may_be_unused() -> None:
     agree(close([x, y], [b.exp(x)]), [RNG.standard_normal(2), RNG.standard_normal(3)])
 
 
+@pytest.mark.usefixtures("planned")
 def test_donated_weights_take_their_updates() -> None:
     def f(w: UOp, c: UOp, x: UOp, g: UOp) -> list[UOp]:
         m, k, n = 40, 30, 50
@@ -223,6 +233,7 @@ def test_an_operand_that_is_also_moved_is_not_overwritten() -> None:
     assert not compiled.lowered.aliases
 
 
+@pytest.mark.usefixtures("planned")
 def test_parts_side_by_side_need_no_fill() -> None:
     p = program_of(lambda x, y: b.concatenate([x, b.exp(y), x], 1), (F, (3, 20)), (F, (3, 5)))
     compiled = agree(p, [RNG.standard_normal((3, 20)), RNG.standard_normal((3, 5))])

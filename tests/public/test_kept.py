@@ -68,9 +68,9 @@ def run(folder: Path, *arguments: str, **settings: str) -> str:
 
 
 def test_a_second_process_neither_lowers_nor_compiles(tmp_path: Path) -> None:
-    first = run(tmp_path / "cache", FGRAD_OPT="0")
+    first = run(tmp_path / "cache", FGRAD_OPT="0", FGRAD_PLANNER="1")
     assert first.endswith("True\n"), "a donated array is written in place"
-    assert run(tmp_path / "cache", "again", FGRAD_OPT="0") == first
+    assert run(tmp_path / "cache", "again", FGRAD_OPT="0", FGRAD_PLANNER="1") == first
     elsewhere = run(tmp_path / "cache", FGRAD_PLANNER="0", FGRAD_OPT="2")  # nothing of it is there
     assert elsewhere.replace("False", "True") == first, "without a planner, nothing is written in place"
 
@@ -78,7 +78,7 @@ def test_a_second_process_neither_lowers_nor_compiles(tmp_path: Path) -> None:
 def test_other_settings_and_options_are_other_programs(tmp_path: Path) -> None:
     program = make_program(lambda x: fnp.cumsum(x) * 2)(fnp.ones(5))
     limits = machine_limits()
-    with config.override(check="", cache_dir=str(tmp_path / "cache")):
+    with config.override(check="", cache_dir=str(tmp_path / "cache"), planner=True):
         keys = {
             kept._key(program, limits, inline, donated, name)
             for inline in (frozenset(), frozenset({0}))
