@@ -388,6 +388,7 @@ class Judge:
         """The values of the outs; what is in `memories` is overwritten. Raises Conflict."""
         order = self.order(rng)
         held: dict[int, Any] = {}  # a Memory, or a value
+        chosen: dict[int, Array] = {}  # the index of a place to write to
 
         def get(i: int) -> Array:
             x = held[i]
@@ -400,7 +401,8 @@ class Judge:
                 outs[k] = np.array(get(self.graph.outs[k]))
                 continue
             node = self.nodes[i]
-            match node.op:
+            op = node.op
+            match op:
                 case "buffer":
                     held[i] = memories[i]
                 case "LOAD":
@@ -409,27 +411,31 @@ class Judge:
                     held[i] = held[node.src[0]]
                 case "STORE":
                     gate = get(node.src[2]) if len(node.src) > 2 else None
-                    self._store(node, held, get, get(node.src[1]), gate)
+                    self._store(node, held, chosen.get(node.src[0]), get, get(node.src[1]), gate)
                 case "CALL":
                     arguments = [x if isinstance(x := held[s], Memory) else whole(x) for s in node.src]
                     Judge(node.arg, self.is_strict).run(arguments, rng)
-                case op if op in MOVES and self.base[i] is not None:
+                case _ if op in MOVES and self.base[i] is not None:
                     below = held[node.src[0]]
                     starts = [int(get(s)) for s in node.src[1:]]
                     held[i] = Memory(below.flat, _moved(op, node.arg, below.at, starts))
                 case "GATHER" if not self._is_value(i):
-                    held[i] = None
+                    chosen[i] = np.array(get(node.src[1]))  # where to write is decided now
                 case _:
+                    if op == "GATHER":
+                        chosen[i] = np.array(get(node.src[1]))
                     value = value_of(node, [get(s) for s in node.src])
                     held[i] = value if isinstance(value, list) else np.asarray(value)
         return [outs[k] for k in range(len(outs))]
 
-    def _store(self, node: Node, held: dict[int, Any], get: Any, value: Array, gate: Array | None) -> None:
+    def _store(
+        self, node: Node, held: dict[int, Any], index: Array | None, get: Any, value: Array, gate: Array | None
+    ) -> None:
         t = node.src[0]
-        if self.nodes[t].op == "GATHER":
-            x, index = self.nodes[t].src
+        if index is not None:
+            x = self.nodes[t].src[0]
             new = np.array(get(x))
-            _scatter(new, get(index), value, node.arg, gate)
+            _scatter(new, index, value, node.arg, gate)
             held[x].put(self.avals[x][0], new)
             return
         old = get(t)
