@@ -14,7 +14,13 @@ from fgrad.uop.op import Op
 
 @as_one_program("optimization_barrier")
 def optimization_barrier(operand: Any) -> Any:
-    """The same pytree; no leaf of it is there before all are."""
+    """The same pytree; no leaf of it is there before all are.
+
+    Values and derivatives pass; nothing is moved or merged across.
+
+    >>> lax.optimization_barrier((fnp.array([1, 2]), 3.0))
+    (Array([1, 2], dtype=int64), Array(3., dtype=float32, weak_type=True))
+    """
     leaves, spec = tree.flatten(operand)
     lifted = [lift(x) for x in leaves]
     nodes = [t.node for t in lifted]
@@ -28,7 +34,13 @@ def optimization_barrier(operand: Any) -> Any:
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """per_platform["cpu"](*args) if it is given, else default(*args)."""
+    """per_platform["cpu"](*args) if it is given, else default(*args).
+
+    Raises NotImplementedError where there is neither.
+
+    >>> lax.platform_dependent(fnp.array([1.0]), cpu=lambda x: x + 1, default=lambda x: x)
+    Array([2.], dtype=float32)
+    """
     chosen = per_platform.get("cpu", default)
     if chosen is None:
         raise NotImplementedError(f"platform_dependent without cpu= or default=; got {sorted(per_platform)}")

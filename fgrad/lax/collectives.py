@@ -22,7 +22,11 @@ AxisName = Any
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds the name."""
+    """How many members the named axis has (a Python int). Raises VmapAxisError when no vmap binds the name.
+
+    >>> vmap(lambda v: v * lax.axis_size("i"), axis_name="i")(fnp.array([1, 2]))
+    Array([2, 4], dtype=int64)
+    """
     if isinstance(axis_name, tuple):
         n = 1
         for name in axis_name:
@@ -66,7 +70,11 @@ def _combine(kind: str, x: Any, axis_name: AxisName) -> Any:
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The sum over all members; every member gets it. Of a Python number: the number times the size, at once."""
+    """The sum over all members; every member gets it. Of a Python number: the number times the size, at once.
+
+    >>> vmap(lambda v: v / lax.psum(v, "i"), axis_name="i")(fnp.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float32)
+    """
     _no_groups(axis_index_groups, "psum")
     if is_scalar(x):
         return x * axis_size(axis_name)
@@ -74,25 +82,49 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The mean over all members; every member gets it."""
+    """The mean over all members; every member gets it.
+
+    Of a pytree: of every leaf.
+
+    >>> vmap(lambda v: v - lax.pmean(v, "i"), axis_name="i")(fnp.array([1.0, 3.0]))
+    Array([-1.,  1.], dtype=float32)
+    """
     _no_groups(axis_index_groups, "pmean")
     return _combine("pmean", x, axis_name)
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The maximum over all members; every member gets it."""
+    """The maximum over all members; every member gets it.
+
+    Of a pytree: of every leaf.
+
+    >>> vmap(lambda v: lax.pmax(v, "i"), axis_name="i")(fnp.array([1, 3, 2]))
+    Array([3, 3, 3], dtype=int64)
+    """
     _no_groups(axis_index_groups, "pmax")
     return _combine("pmax", x, axis_name)
 
 
 def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The minimum over all members; every member gets it."""
+    """The minimum over all members; every member gets it.
+
+    Of a pytree: of every leaf.
+
+    >>> vmap(lambda v: lax.pmin(v, "i"), axis_name="i")(fnp.array([1, 3, 2]))
+    Array([1, 1, 1], dtype=int64)
+    """
     _no_groups(axis_index_groups, "pmin")
     return _combine("pmin", x, axis_name)
 
 
 def axis_index(axis_name: AxisName) -> Array:
-    """The number of the member along the named axis; along several, counted row by row. An int64 scalar."""
+    """The number of the member along the named axis; along several, counted row by row. An int64 scalar.
+
+    Raises VmapAxisError when no vmap binds the name.
+
+    >>> vmap(lambda v: 10 * v + lax.axis_index("i"), axis_name="i")(fnp.array([1, 2]))
+    Array([10, 21], dtype=int64)
+    """
     out: UOp | None = None
     for name in _names(axis_name):
         here = collective.axis_index(name)
@@ -109,7 +141,14 @@ def all_gather(
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
-    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing one)."""
+    """The values of all members, stacked on a new `axis` (with `tiled`: joined along the existing one).
+
+    -> a new axis of the named axis' size. Raises VmapAxisError when no vmap binds the name.
+
+    >>> vmap(lambda v: lax.all_gather(v, "i"), axis_name="i")(fnp.array([1, 2]))
+    Array([[1, 2],
+           [1, 2]], dtype=int64)
+    """
     _no_groups(axis_index_groups, "all_gather")
     names = _names(axis_name)
 
@@ -138,6 +177,9 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     """Send values along (from, to) pairs of members; a member that nobody sends to gets zeros.
 
     Members along several named axes are counted row by row.
+
+    >>> vmap(lambda v: lax.ppermute(v, "i", [(0, 1), (1, 2)]), axis_name="i")(fnp.array([1, 2, 3]))
+    Array([0, 1, 2], dtype=int64)
     """
     names = _names(axis_name)
     pairs = [(int(a), int(b)) for a, b in perm]
@@ -160,7 +202,11 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
 
 
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """Member i gets the value of member perm[i]."""
+    """Member i gets the value of member perm[i].
+
+    >>> vmap(lambda v: lax.pshuffle(v, "i", [2, 0, 1]), axis_name="i")(fnp.array([1, 2, 3]))
+    Array([3, 1, 2], dtype=int64)
+    """
     if sorted(perm) != list(range(axis_size(axis_name))):
         raise note_user_line(VmapAxisError(f"pshuffle needs a permutation of the members, got {list(perm)}"))
     return ppermute(x, axis_name, [(int(source), i) for i, source in enumerate(perm)])
@@ -179,6 +225,10 @@ def all_to_all(
 
     Without `tiled` the split axis has one element for each member and disappears. Members along several named axes are
     counted row by row.
+
+    >>> vmap(lambda v: lax.all_to_all(v, "i", 0, 0), axis_name="i")(fnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
     """
     _no_groups(axis_index_groups, "all_to_all")
     names = _names(axis_name)
@@ -218,7 +268,12 @@ def _moved(x: UOp, source: int, destination: int) -> UOp:
 
 
 def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Exchange the named axis with `axis` of the value."""
+    """Exchange the named axis with `axis` of the value.
+
+    >>> vmap(lambda v: lax.pswapaxes(v, "i", 0), axis_name="i")(fnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int64)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -230,7 +285,11 @@ def psum_scatter(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum over all members, of which member j keeps piece j along `scatter_dimension`."""
+    """The sum over all members, of which member j keeps piece j along `scatter_dimension`.
+
+    >>> vmap(lambda v: lax.psum_scatter(v, "i"), axis_name="i")(fnp.array([[1, 2], [3, 4]]))
+    Array([4, 6], dtype=int64)
+    """
     _no_groups(axis_index_groups, "psum_scatter")
     names = _names(axis_name)
     n = axis_size(names)

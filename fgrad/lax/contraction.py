@@ -123,7 +123,11 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: None = None,
 ) -> Array:
-    """Vectors and matrices multiplied; with `dimension_numbers` the same as `dot_general`."""
+    """Vectors and matrices multiplied; with `dimension_numbers` the same as `dot_general`.
+
+    >>> lax.dot(fnp.array([[1, 2], [3, 4]]), fnp.array([1, 10]))
+    Array([21, 43], dtype=int64)
+    """
     if dimension_numbers is None:
         x, y = lift(lhs), lift(rhs)
         if x.ndim not in (1, 2) or y.ndim not in (1, 2):
@@ -135,7 +139,11 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
-    """[.., m, k], [.., k, n] -> [.., m, n]; the leading axes are the same on both sides."""
+    """[.., m, k], [.., k, n] -> [.., m, n]; the leading axes are the same on both sides.
+
+    >>> lax.batch_matmul(fnp.ones((2, 1, 3)), fnp.ones((2, 3, 1))).shape
+    (2, 1, 1)
+    """
     x, y = lift(lhs), lift(rhs)
     if x.ndim != y.ndim or x.ndim < 2:
         raise note_user_line(

@@ -429,7 +429,11 @@ def conv_transpose_shape_tuple(
     padding: Any,
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """The shape of a transposed convolution (conv_transpose), with any order of axes."""
+    """The shape of a transposed convolution (conv_transpose), with any order of axes.
+
+    >>> lax.conv_transpose_shape_tuple((1, 4, 4, 2), (3, 3, 2, 8), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
+    (1, 8, 8, 8)
+    """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     lhs, rhs = [lhs_shape[a] for a in numbers.lhs_spec], [rhs_shape[a] for a in numbers.rhs_spec]
     if isinstance(padding, str):
@@ -467,7 +471,11 @@ def conv_general_shape_tuple(
 
 
 def conv_general_permutations(dimension_numbers: Any) -> tuple[Sequence[int], ...]:
-    """The orders of axes of lhs, rhs and out that three strings such as ("NHWC", "HWIO", "NHWC") stand for."""
+    """The orders of axes of lhs, rhs and out that three strings such as ("NHWC", "HWIO", "NHWC") stand for.
+
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
     shape = (1,) * len(dimension_numbers[0])
     return tuple(conv_dimension_numbers(shape, shape, dimension_numbers))
 

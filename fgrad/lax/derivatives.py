@@ -140,6 +140,9 @@ def custom_linear_solve(
                      differentiated through aux
 
     Differentiable in both modes, to any order; in reverse mode it needs `transpose_solve` or `symmetric`.
+
+    >>> lax.custom_linear_solve(lambda x: 2 * x, fnp.array([2.0, 4.0]), lambda matvec, b: b / 2, symmetric=True)
+    Array([1., 2.], dtype=float32)
     """
     back = solve if symmetric else transpose_solve
     leaves, spec = tree.flatten(b)
@@ -257,6 +260,13 @@ def custom_root(
     has_aux         `solve` returns a pair (x, aux), and so does this function; nothing is differentiated through aux
 
     Differentiable with respect to what `f` closes over, as far as `tangent_solve` is.
+
+    >>> def newton(f, x):
+    ...     return lax.fori_loop(0, 8, lambda i, v: v - f(v) / grad(f)(v), x)
+    >>> def root(a):
+    ...     return lax.custom_root(lambda x: x**2 - a, 1.0, newton, lambda g, y: y / g(1.0))
+    >>> root(4.0), grad(root)(4.0)
+    (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
     leaves, spec = tree.flatten(initial_guess)
     guess = [lift(x) for x in leaves]

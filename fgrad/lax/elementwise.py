@@ -69,7 +69,13 @@ ge = functions.greater_equal
 # ---- division
 @binary
 def div(x: ArrayLike, y: ArrayLike) -> Array:
-    """x / y; integers round towards zero, and by zero give 0."""
+    """x / y; integers round towards zero, and by zero give 0.
+
+    The operands broadcast; dtypes are promoted.
+
+    >>> lax.div(fnp.array([7, -7]), 2)
+    Array([ 3, -3], dtype=int64)
+    """
     (a, b), dtype, weak = common("div", x, y)
     need(dtype is not dt.bool_, "div", "bools cannot be divided; convert with .astype")
     if not dtype.is_int:
@@ -96,6 +102,9 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     """x ** y for a Python integer `y`, by repeated squaring; a negative power is the reciprocal of the positive one.
 
     Raises DtypeError for a negative power of integers.
+
+    >>> lax.integer_pow(fnp.array([2.0, -3.0]), 3)
+    Array([  8., -27.], dtype=float32)
     """
     t = lift(x)
     n = int(y)
@@ -138,14 +147,26 @@ def _real_function(name: str, op: Op, x: ArrayLike) -> Array:
 
 @public()
 def rsqrt(x: ArrayLike) -> Array:
-    """1 / sqrt(x)."""
+    """1 / sqrt(x).
+
+    inf at 0, NaN below; rounded once.
+
+    >>> lax.rsqrt(fnp.array([4.0, 0.0]))
+    Array([0.5, inf], dtype=float32)
+    """
     (node,), _, weak = promoted(x, least=dt.default_float())
     return Tracer(build.rsqrt(node), weak)
 
 
 @public()
 def logistic(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x)), without overflow."""
+    """1 / (1 + exp(-x)), without overflow.
+
+    Floats only; relatively accurate where it is small.
+
+    >>> lax.logistic(fnp.array([-100.0, 0.0, 2.0]))
+    Array([3.783506e-44, 5.000000e-01, 8.807971e-01], dtype=float32)
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     if dtype.is_complex:
         one = build.const_like(1, node)
@@ -156,31 +177,61 @@ def logistic(x: ArrayLike) -> Array:
 # ---- special functions that are ops
 @public()
 def erf(x: ArrayLike) -> Array:
-    """The error function."""
+    """The error function.
+
+    Floats only; shape and dtype are those of x.
+
+    >>> lax.erf(fnp.array([-1.0, 0.0, 1.0]))
+    Array([-0.8427008,  0.       ,  0.8427008], dtype=float32)
+    """
     return _real_function("erf", Op.ERF, x)
 
 
 @public()
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), without cancellation."""
+    """1 - erf(x), without cancellation.
+
+    Floats only; relatively accurate for large x too.
+
+    >>> lax.erfc(fnp.array([0.0, 5.0]))
+    Array([1.0000000e+00, 1.5374598e-12], dtype=float32)
+    """
     return _real_function("erfc", Op.ERFC, x)
 
 
 @public()
 def erf_inv(x: ArrayLike) -> Array:
-    """The inverse of erf on (-1, 1)."""
+    """The inverse of erf on (-1, 1).
+
+    Floats only; -inf and inf at the ends, NaN beyond.
+
+    >>> lax.erf_inv(fnp.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.47693628,        inf], dtype=float32)
+    """
     return _real_function("erf_inv", Op.ERF_INV, x)
 
 
 @public()
 def lgamma(x: ArrayLike) -> Array:
-    """log(abs(gamma(x)))."""
+    """log(abs(gamma(x))).
+
+    Floats only; inf at 0, -1, -2 ..
+
+    >>> lax.lgamma(fnp.array([0.5, 1.0, 10.0]))
+    Array([ 0.5723649,  0.       , 12.801827 ], dtype=float32)
+    """
     return _real_function("lgamma", Op.LGAMMA, x)
 
 
 @public()
 def digamma(x: ArrayLike) -> Array:
-    """The derivative of lgamma."""
+    """The derivative of lgamma.
+
+    Floats only; -inf at 0, NaN at -1, -2 ..
+
+    >>> lax.digamma(fnp.array([1.0, 2.0]))
+    Array([-0.5772157 ,  0.42278433], dtype=float32)
+    """
     return _real_function("digamma", Op.DIGAMMA, x)
 
 
@@ -194,7 +245,15 @@ class RoundingMethod(Enum):
 
 @public(static=("rounding_method",))
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer, as a float; halves go away from zero (the default) or to the even side."""
+    """The nearest integer, as a float; halves go away from zero (the default) or to the even side.
+
+    Floats only; the derivative is 0.
+
+    >>> lax.round(fnp.array([0.5, 1.5, -0.5]))
+    Array([ 1.,  2., -1.], dtype=float32)
+    >>> lax.round(fnp.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
+    Array([0., 2.], dtype=float32)
+    """
     t = lift(x)
     need(t.node.dtype.is_float, "round", f"{t.node.dtype} numbers are round already")
     if RoundingMethod(rounding_method) is RoundingMethod.TO_NEAREST_EVEN:
@@ -208,7 +267,13 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 @public()
 def is_finite(x: ArrayLike) -> Array:
-    """Whether a number is neither infinite nor NaN."""
+    """Whether a number is neither infinite nor NaN.
+
+    -> bool, shaped as x.
+
+    >>> lax.is_finite(fnp.array([1.0, np.inf, np.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     node = lift(x).node
     need(node.dtype.is_inexact, "is_finite", f"{node.dtype} numbers are always finite")
     parts = [build.real(node), build.imag(node)] if node.dtype.is_complex else [node]
@@ -218,7 +283,13 @@ def is_finite(x: ArrayLike) -> Array:
 
 @binary
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The next representable number after x1 in the direction of x2."""
+    """The next representable number after x1 in the direction of x2.
+
+    Floats only. Its derivative is 0.
+
+    >>> float(lax.nextafter(np.float32(1), np.float32(2))) - 1
+    1.1920928955078125e-07
+    """
     (x, y), dtype, weak = common("nextafter", x1, x2, least=dt.default_float())
     need(dtype.is_float, "nextafter", f"it is defined for real numbers, not for {dtype}")
     holder = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}[dtype.itemsize]
@@ -236,7 +307,11 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @public(static=("exponent_bits", "mantissa_bits"))
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """The numbers rounded to a float format with that many bits; only existing dtypes' formats are supported."""
+    """The numbers rounded to a float format with that many bits; only existing dtypes' formats are supported.
+
+    >>> lax.reduce_precision(fnp.array(1 / 3), 8, 7) == fnp.bfloat16(1 / 3)
+    Array(True, dtype=bool)
+    """
     t = lift(operand)
     need(
         t.node.dtype.is_float,
@@ -268,28 +343,52 @@ def _bit_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[UOp, UOp, bool
 
 @binary
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
-    """x & y."""
+    """x & y.
+
+    Integers or bools, which broadcast; dtypes are promoted.
+
+    >>> lax.bitwise_and(fnp.array([12, 7]), 10)
+    Array([8, 2], dtype=int64)
+    """
     a, b, weak = _bit_operands("bitwise_and", x, y)
     return Tracer(build.and_(a, b), weak)
 
 
 @binary
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
-    """x | y."""
+    """x | y.
+
+    Integers or bools, which broadcast; dtypes are promoted.
+
+    >>> lax.bitwise_or(fnp.array([12, 7]), 10)
+    Array([14, 15], dtype=int64)
+    """
     a, b, weak = _bit_operands("bitwise_or", x, y)
     return Tracer(build.or_(a, b), weak)
 
 
 @binary
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
-    """x ^ y."""
+    """x ^ y.
+
+    Integers or bools, which broadcast; dtypes are promoted.
+
+    >>> lax.bitwise_xor(fnp.array([12, 7]), 10)
+    Array([ 6, 13], dtype=int64)
+    """
     a, b, weak = _bit_operands("bitwise_xor", x, y)
     return Tracer(build.xor(a, b), weak)
 
 
 @public()
 def bitwise_not(x: ArrayLike) -> Array:
-    """All bits flipped."""
+    """All bits flipped.
+
+    Integers; of bools: not.
+
+    >>> lax.bitwise_not(fnp.array([0, 7]))
+    Array([-1, -8], dtype=int64)
+    """
     t = lift(x)
     return Tracer(build.not_(t.node), t.weak)
 
@@ -302,14 +401,26 @@ def _shift_operands(name: str, x: ArrayLike, y: ArrayLike) -> tuple[UOp, UOp, bo
 
 @binary
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """x << y; 0 for shifts by the width or more."""
+    """x << y; 0 for shifts by the width or more.
+
+    Integers, which broadcast; dtypes are promoted.
+
+    >>> lax.shift_left(fnp.array([1, 3]), fnp.array([4, 70]))
+    Array([16,  0], dtype=int64)
+    """
     a, b, weak = _shift_operands("shift_left", x, y)
     return Tracer(build.shl(a, b), weak)
 
 
 @binary
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
-    """x >> y, filled with the sign bit."""
+    """x >> y, filled with the sign bit.
+
+    Integers, which broadcast; dtypes are promoted.
+
+    >>> lax.shift_right_arithmetic(fnp.array([-8, 8]), 1)
+    Array([-4,  4], dtype=int64)
+    """
     a, b, weak = _shift_operands("shift_right_arithmetic", x, y)
     if not a.dtype.is_signed:
         signed = _signed(a)
@@ -320,7 +431,13 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
 
 @binary
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
-    """x >> y, filled with zeros."""
+    """x >> y, filled with zeros.
+
+    Integers, which broadcast; dtypes are promoted.
+
+    >>> lax.shift_right_logical(fnp.array([-8, 8], "int8"), np.int8(1))
+    Array([124,   4], dtype=int8)
+    """
     a, b, weak = _shift_operands("shift_right_logical", x, y)
     bits, by = unsigned(a), unsigned(b)
     return Tracer(build.bitcast(build.shr(bits, by), a.dtype), weak)
@@ -354,7 +471,13 @@ def count_ones(x: UOp) -> UOp:
 
 @public()
 def population_count(x: ArrayLike) -> Array:
-    """Number of set bits, in the dtype of `x`."""
+    """Number of set bits, in the dtype of `x`.
+
+    Integers only.
+
+    >>> lax.population_count(fnp.array([0, 7, 255], "uint8"))
+    Array([0, 3, 8], dtype=uint8)
+    """
     t = lift(x)
     if not t.node.dtype.is_int:
         raise note_user_line(
@@ -365,7 +488,13 @@ def population_count(x: ArrayLike) -> Array:
 
 @public()
 def clz(x: ArrayLike) -> Array:
-    """Number of leading zero bits, in the dtype of `x`."""
+    """Number of leading zero bits, in the dtype of `x`.
+
+    Integers only.
+
+    >>> lax.clz(fnp.array([0, 1, 255], "uint8"))
+    Array([8, 7, 0], dtype=uint8)
+    """
     t = lift(x)
     need(t.node.dtype.is_int, "clz", f"it counts the bits of integers, not of {t.node.dtype}")
     bits = unsigned(t.node)
@@ -378,7 +507,13 @@ def clz(x: ArrayLike) -> Array:
 
 @binary
 def mulhi(x: ArrayLike, y: ArrayLike) -> Array:
-    """The upper half of the bits of the product of integers."""
+    """The upper half of the bits of the product of integers.
+
+    The operands broadcast; dtypes are promoted.
+
+    >>> lax.mulhi(fnp.array([200], "uint8"), fnp.array([3], "uint8"))
+    Array([2], dtype=uint8)
+    """
     (a, b), dtype, weak = common("mulhi", x, y)
     need(dtype.is_int, "mulhi", f"it multiplies integers, not {dtype}")
     if dtype.itemsize < 8:
@@ -401,7 +536,13 @@ def mulhi(x: ArrayLike, y: ArrayLike) -> Array:
 # ---- choices
 @public()
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """x + 1j * y of float32 or float64 parts."""
+    """x + 1j * y of float32 or float64 parts.
+
+    -> complex64 or complex128.
+
+    >>> lax.complex(fnp.array([1.0, 2.0]), fnp.array([0.0, 3.0]))
+    Array([1.+0.j, 2.+3.j], dtype=complex64)
+    """
     (a, b), _, _ = common("complex", x, y, least=dt.default_float())
     return Tracer(build.complex_(a, b))
 
@@ -411,6 +552,9 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """`x` moved into [min, max]; the bounds are scalars or shaped as `x`, and take its dtype. NaN stays.
 
     The gradient is 1 inside and at the bounds.
+
+    >>> lax.clamp(0.0, fnp.array([-1.0, 0.5, 2.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
     """
     t = lift(x)
     node = t.node
@@ -423,7 +567,13 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 @public()
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """on_true where `pred`, else on_false; `pred` is a scalar or has their shape."""
+    """on_true where `pred`, else on_false; `pred` is a scalar or has their shape.
+
+    Dtypes are promoted. What is not chosen has no gradient.
+
+    >>> lax.select(fnp.array([True, False]), fnp.array([1, 2]), fnp.array([10, 20]))
+    Array([ 1, 20], dtype=int64)
+    """
     condition = lift(pred).node
     need(
         condition.dtype is dt.bool_,
@@ -445,7 +595,13 @@ def _check_which(name: str, which: UOp, case: UOp) -> None:
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """cases[which], element by element; `which` is bool for two cases, else an int32 index."""
+    """cases[which], element by element; `which` is bool for two cases, else an int32 index.
+
+    `which` is a scalar or has their shape; indices beyond the cases take the nearest.
+
+    >>> lax.select_n(fnp.array([0, 2, 1]), fnp.array([1, 2, 3]), fnp.array([4, 5, 6]), fnp.array([7, 8, 9]))
+    Array([1, 8, 6], dtype=int64)
+    """
     if not cases:
         raise note_user_line(ArgumentError("select_n needs at least one case"))
     return _select_n(which, list(cases))

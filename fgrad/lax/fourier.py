@@ -29,6 +29,9 @@ def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int])
     """The transform along the last len(fft_lengths) axes, whose lengths (of the real side) are given.
 
     fft_type   an FftType, or its name such as "rfft"
+
+    >>> lax.fft(fnp.array([1.0, 2.0, 3.0]), "rfft", (3,)).round(3)
+    Array([ 6. +0.j   , -1.5+0.866j], dtype=complex64)
     """
     try:
         kind = FftType[fft_type.upper()] if isinstance(fft_type, str) else FftType(int(fft_type))

@@ -45,6 +45,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
     operand   an array, or a sequence of arrays of one shape: all are put into the order of the
               first `num_keys`
+
+    >>> lax.sort((fnp.array([3, 1, 2]), fnp.array([30, 10, 20])))
+    (Array([1, 2, 3], dtype=int64), Array([10, 20, 30], dtype=int64))
     """
     is_many = isinstance(operand, list | tuple)
     arrays = [lift(x) for x in (operand if is_many else [operand])]
@@ -60,7 +63,11 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> Any:
-    """-> (keys in ascending order along `dimension`, values in the same order)."""
+    """-> (keys in ascending order along `dimension`, values in the same order).
+
+    >>> lax.sort_key_val(fnp.array([3, 1, 2]), fnp.array([30, 10, 20]))
+    (Array([1, 2, 3], dtype=int64), Array([10, 20, 30], dtype=int64))
+    """
     return sort((keys, values), dimension, is_stable, 1)
 
 
@@ -69,6 +76,9 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest elements along `axis`, largest first, and their positions.
 
     -> (values, int64 positions), each with k elements along the axis. Ties come in order, NaN counts as largest.
+
+    >>> lax.top_k(fnp.array([3, 9, 5]), 2)
+    (Array([9, 5], dtype=int64), Array([1, 2], dtype=int64))
     """
     t = lift(operand)
     need(not t.node.dtype.is_complex, "top_k", "complex numbers have no order; use abs(x)")
@@ -80,12 +90,24 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
 
 
 def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any) -> tuple[Array, Array]:
-    """The `k` largest and their positions; exact here."""
+    """The `k` largest and their positions; exact here.
+
+    -> (values, int64 positions), each with k elements along the axis; options for a recall are accepted.
+
+    >>> lax.approx_max_k(fnp.array([3.0, 9.0, 5.0]), 2)
+    (Array([9., 5.], dtype=float32), Array([1, 2], dtype=int64))
+    """
     return top_k(operand, k, axis=reduction_dimension)
 
 
 def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, **_: Any) -> tuple[Array, Array]:
-    """The `k` smallest and their positions; exact here."""
+    """The `k` smallest and their positions; exact here.
+
+    -> (values, int64 positions), each with k elements along the axis; options for a recall are accepted.
+
+    >>> lax.approx_min_k(fnp.array([3.0, 9.0, 5.0]), 2)
+    (Array([3., 5.], dtype=float32), Array([0, 2], dtype=int64))
+    """
     return _bottom_k(operand, k, reduction_dimension)
 
 

@@ -40,6 +40,11 @@ def ragged_dot(
     """Consecutive groups of rows of lhs[m, k], each times its own matrix of rhs[g, k, n]; gives [m, n].
 
     group_sizes   integers [g]: how many rows each group has. Rows beyond their sum give 0.
+
+    >>> lax.ragged_dot(fnp.ones((3, 2)), fnp.array([[[1.0], [2.0]], [[10.0], [20.0]]]), fnp.array([1, 2]))
+    Array([[ 3.],
+           [30.],
+           [30.]], dtype=float32)
     """
     shapes = lift(lhs).shape, lift(rhs).shape
     need(

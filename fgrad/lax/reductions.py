@@ -40,43 +40,81 @@ def _reduce(name: str, op: Op, operand: ArrayLike, axes: Axes) -> Array:
 
 @public(static=("axes", "out_sharding"))
 def reduce_sum(operand: ArrayLike, axes: Axes, out_sharding: None = None) -> Array:
-    """The sum over `axes`, which disappear."""
+    """The sum over `axes`, which disappear.
+
+    The dtype stays: small integers wrap around, small floats are summed in float32.
+
+    >>> lax.reduce_sum(fnp.array([[1, 5], [7, 2]]), (1,))
+    Array([6, 9], dtype=int64)
+    """
     return _reduce("reduce_sum", Op.ADD, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_prod(operand: ArrayLike, axes: Axes) -> Array:
-    """The product over `axes`, which disappear."""
+    """The product over `axes`, which disappear.
+
+    The dtype stays: small integers wrap around.
+
+    >>> lax.reduce_prod(fnp.array([[1, 5], [7, 2]]), (1,))
+    Array([ 5, 14], dtype=int64)
+    """
     return _reduce("reduce_prod", Op.MUL, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_max(operand: ArrayLike, axes: Axes) -> Array:
-    """The maximum over `axes`, which disappear; NaN wins. Ties share the gradient."""
+    """The maximum over `axes`, which disappear; NaN wins. Ties share the gradient.
+
+    >>> lax.reduce_max(fnp.array([[1, 5], [7, 2]]), (1,))
+    Array([5, 7], dtype=int64)
+    """
     return _reduce("reduce_max", Op.MAX, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_min(operand: ArrayLike, axes: Axes) -> Array:
-    """The minimum over `axes`, which disappear; NaN wins. Ties share the gradient."""
+    """The minimum over `axes`, which disappear; NaN wins. Ties share the gradient.
+
+    >>> lax.reduce_min(fnp.array([[1, 5], [7, 2]]), (1,))
+    Array([1, 2], dtype=int64)
+    """
     return _reduce("reduce_min", Op.MIN, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_and(operand: ArrayLike, axes: Axes) -> Array:
-    """Bitwise and over `axes`, which disappear."""
+    """Bitwise and over `axes`, which disappear.
+
+    Integers or bools.
+
+    >>> lax.reduce_and(fnp.array([12, 10]), (0,))
+    Array(8, dtype=int64)
+    """
     return _reduce("reduce_and", Op.AND, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_or(operand: ArrayLike, axes: Axes) -> Array:
-    """Bitwise or over `axes`, which disappear."""
+    """Bitwise or over `axes`, which disappear.
+
+    Integers or bools.
+
+    >>> lax.reduce_or(fnp.array([12, 10]), (0,))
+    Array(14, dtype=int64)
+    """
     return _reduce("reduce_or", Op.OR, operand, axes)
 
 
 @public(static=("axes",))
 def reduce_xor(operand: ArrayLike, axes: Axes) -> Array:
-    """Bitwise exclusive or over `axes`, which disappear."""
+    """Bitwise exclusive or over `axes`, which disappear.
+
+    Integers or bools.
+
+    >>> lax.reduce_xor(fnp.array([12, 10]), (0,))
+    Array(6, dtype=int64)
+    """
     return _reduce("reduce_xor", Op.XOR, operand, axes)
 
 
@@ -129,6 +167,9 @@ def reduce(
     operands      an array, or a pytree of arrays of one shape, which `computation` takes together
     computation   of two trees of arrays (made of elementwise functions); one of add, mul, max,
                   min, and, or, xor is fastest
+
+    >>> lax.reduce(fnp.array([[1, 2], [3, 4]]), 0, lax.add, (1,))
+    Array([3, 7], dtype=int64)
     """
     leaves, spec = tree.flatten(operands)
     inits = tree.leaves_of(init_values)
@@ -235,13 +276,25 @@ def _arg(name: str, op: Op, operand: ArrayLike, axis: int, index_dtype: Any) -> 
 
 @public(static=("axis", "index_dtype"))
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any = int) -> Array:
-    """The first position of the maximum along `axis`; of the first NaN, if there is one."""
+    """The first position of the maximum along `axis`; of the first NaN, if there is one.
+
+    -> index_dtype, by default int64; the axis must have elements.
+
+    >>> lax.argmax(fnp.array([[1, 5], [7, 2]]), 1)
+    Array([1, 0], dtype=int64)
+    """
     return _arg("argmax", Op.MAX, operand, axis, index_dtype)
 
 
 @public(static=("axis", "index_dtype"))
 def argmin(operand: ArrayLike, axis: int, index_dtype: Any = int) -> Array:
-    """The first position of the minimum along `axis`; of the first NaN, if there is one."""
+    """The first position of the minimum along `axis`; of the first NaN, if there is one.
+
+    -> index_dtype, by default int64; the axis must have elements.
+
+    >>> lax.argmin(fnp.array([[1, 5], [7, 2]]), 1)
+    Array([0, 1], dtype=int64)
+    """
     return _arg("argmin", Op.MIN, operand, axis, index_dtype)
 
 
@@ -257,31 +310,61 @@ def _running(name: str, op: Op, operand: ArrayLike, axis: int, reverse: bool) ->
 
 @public(static=("axis", "reverse"))
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running sums along `axis`, from the end with `reverse`."""
+    """Running sums along `axis`, from the end with `reverse`.
+
+    Shape and dtype stay: small integers wrap around.
+
+    >>> lax.cumsum(fnp.array([1, 2, 3]), reverse=True)
+    Array([6, 5, 3], dtype=int64)
+    """
     return _running("cumsum", Op.ADD, operand, axis, reverse)
 
 
 @public(static=("axis", "reverse"))
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running products along `axis`, from the end with `reverse`."""
+    """Running products along `axis`, from the end with `reverse`.
+
+    Shape and dtype stay: small integers wrap around.
+
+    >>> lax.cumprod(fnp.array([1, 2, 3]), reverse=True)
+    Array([6, 6, 3], dtype=int64)
+    """
     return _running("cumprod", Op.MUL, operand, axis, reverse)
 
 
 @public(static=("axis", "reverse"))
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running maxima along `axis`, from the end with `reverse`."""
+    """Running maxima along `axis`, from the end with `reverse`.
+
+    Shape and dtype stay; NaN wins from where it stands.
+
+    >>> lax.cummax(fnp.array([1, 3, 2, 4]))
+    Array([1, 3, 3, 4], dtype=int64)
+    """
     return _running("cummax", Op.MAX, operand, axis, reverse)
 
 
 @public(static=("axis", "reverse"))
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running minima along `axis`, from the end with `reverse`."""
+    """Running minima along `axis`, from the end with `reverse`.
+
+    Shape and dtype stay; NaN wins from where it stands.
+
+    >>> lax.cummin(fnp.array([3, 1, 2, 0]))
+    Array([3, 1, 1, 0], dtype=int64)
+    """
     return _running("cummin", Op.MIN, operand, axis, reverse)
 
 
 @public(static=("axis", "reverse"))
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running log(sum(exp(x))) along `axis`, without overflow."""
+    """Running log(sum(exp(x))) along `axis`, without overflow.
+
+    Floats only; shape and dtype stay.
+
+    >>> lax.cumlogsumexp(fnp.array([1000.0, 1000.0])) - 1000
+    Array([0.        , 0.69317627], dtype=float32)
+    """
     t = lift(operand)
     need(t.node.dtype.is_float, "cumlogsumexp", f"it takes floats, not {t.node.dtype}")
     at = axis_of(axis, t.ndim, "cumlogsumexp")

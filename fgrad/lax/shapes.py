@@ -25,7 +25,13 @@ Shape = Sequence[int]
 
 # ---- constants and counters
 def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
-    """An array of `shape` filled with a scalar."""
+    """An array of `shape` filled with a scalar.
+
+    The dtype is that of the scalar, unless `dtype` says otherwise.
+
+    >>> lax.full((3,), 7)
+    Array([7, 7, 7], dtype=int64, weak_type=True)
+    """
     size = shape_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
         t = lift(fill_value)
@@ -42,7 +48,11 @@ def _full(value: ArrayLike, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Any = None) -> Array:
-    """An array filled with a scalar, of the shape and dtype of `x` unless they are given."""
+    """An array filled with a scalar, of the shape and dtype of `x` unless they are given.
+
+    >>> lax.full_like(fnp.array([1.5, 2.5]), 7)
+    Array([7., 7.], dtype=float32)
+    """
     t = lift(x)
     size = t.shape if shape is None else shape_of(shape, "full_like")
     return full(size, fill_value, t.node.dtype if dtype is None else dtype)
@@ -66,7 +76,12 @@ def _counter(dtype: dt.DType, n: int) -> UOp:
 
 @public(static=("dtype", "shape", "dimension"))
 def broadcasted_iota(dtype: Any, shape: Shape, dimension: int) -> Array:
-    """An array whose elements are their position along `dimension`."""
+    """An array whose elements are their position along `dimension`.
+
+    >>> lax.broadcasted_iota("int32", (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
     size = shape_of(shape, "broadcasted_iota")
     at = axis_of(dimension, len(size), "broadcasted_iota")
     counter = _counter(to_dtype(dtype), size[at])
@@ -76,7 +91,13 @@ def broadcasted_iota(dtype: Any, shape: Shape, dimension: int) -> Array:
 # ---- dtypes
 @public(static=("new_dtype",))
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The elements as another dtype; float to int truncates, complex to real drops the imaginary part."""
+    """The elements as another dtype; float to int truncates, complex to real drops the imaginary part.
+
+    Floats out of an integer's range give its nearest number, NaN gives 0.
+
+    >>> lax.convert_element_type(fnp.array([1.7, -2.5]), "int32")
+    Array([ 1, -2], dtype=int32)
+    """
     return Tracer(cast_node(operand, to_dtype(new_dtype)))
 
 
@@ -85,6 +106,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The bits of the elements as another dtype.
 
     A smaller dtype adds a last axis with the parts (low bits first); a larger one takes it away.
+
+    >>> lax.bitcast_convert_type(fnp.array(1.0), "uint32") == 0x3F800000
+    Array(True, dtype=bool)
     """
     x, target = lift(operand).node, to_dtype(new_dtype)
     if dt.bool_ in (x.dtype, target) or x.dtype.is_complex or target.is_complex:
@@ -112,7 +136,12 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 # ---- broadcasting
 @public(static=("sizes",))
 def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
-    """New leading axes of these sizes, along which the array is repeated."""
+    """New leading axes of these sizes, along which the array is repeated.
+
+    >>> lax.broadcast(fnp.array([1, 2]), (2,))
+    Array([[1, 2],
+           [1, 2]], dtype=int64)
+    """
     t = lift(operand)
     return Tracer(build.expand(t.node, list(enumerate(shape_of(sizes, "broadcast")))), t.weak)
 
@@ -154,12 +183,24 @@ def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Sha
 
 
 def broadcast_shapes(*shapes: Shape) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to."""
+    """The shape that arrays of these shapes broadcast to.
+
+    Raises ShapeError if there is none.
+
+    >>> lax.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
     return build.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes]) if shapes else ()
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """`x` with leading axes of size 1 up to `rank` axes."""
+    """`x` with leading axes of size 1 up to `rank` axes.
+
+    An array with more axes stays as it is.
+
+    >>> lax.broadcast_to_rank(fnp.ones(3), 2).shape
+    (1, 3)
+    """
     t = lift(x)
     return expand_dims(x, tuple(range(rank - t.ndim)))
 
@@ -167,7 +208,14 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 # ---- movement
 @public(static=("new_sizes", "dimensions"))
 def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Shape | None = None) -> Array:
-    """The same elements in another shape (after a transposition to `dimensions`, if given)."""
+    """The same elements in another shape (after a transposition to `dimensions`, if given).
+
+    Raises ShapeError where the number of elements differs.
+
+    >>> lax.reshape(fnp.arange(6), (2, 3))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int64)
+    """
     t = lift(operand)
     x = t.node if dimensions is None else build.permute(t.node, _permutation(dimensions, t.ndim, "reshape"))
     sizes = [operator.index(n) for n in new_sizes]
@@ -190,14 +238,23 @@ def _permutation(axes: Shape, ndim: int, name: str) -> tuple[int, ...]:
 
 @public(static=("permutation",))
 def transpose(operand: ArrayLike, permutation: Shape) -> Array:
-    """Axes in another order: axis i of the result is axis permutation[i]."""
+    """Axes in another order: axis i of the result is axis permutation[i].
+
+    >>> lax.transpose(fnp.ones((2, 3, 4)), (1, 2, 0)).shape
+    (3, 4, 2)
+    """
     t = lift(operand)
     return Tracer(build.permute(t.node, _permutation(permutation, t.ndim, "transpose")), t.weak)
 
 
 @public(static=("dimensions",))
 def rev(operand: ArrayLike, dimensions: Shape) -> Array:
-    """The elements in reverse order along `dimensions`."""
+    """The elements in reverse order along `dimensions`.
+
+    >>> lax.rev(fnp.array([[1, 2], [3, 4]]), (1,))
+    Array([[2, 1],
+           [4, 3]], dtype=int64)
+    """
     t = lift(operand)
     axes = [axis_of(a, t.ndim, "rev") for a in dimensions]
     return Tracer(build.flip(t.node, axes), t.weak)
@@ -205,7 +262,11 @@ def rev(operand: ArrayLike, dimensions: Shape) -> Array:
 
 @public(static=("dimensions",))
 def squeeze(array: ArrayLike, dimensions: Shape) -> Array:
-    """Without these axes, which have size 1."""
+    """Without these axes, which have size 1.
+
+    >>> lax.squeeze(fnp.ones((1, 3, 1)), (0,)).shape
+    (3, 1)
+    """
     t = lift(array)
     axes = axes_of(tuple(dimensions), t.ndim, "squeeze")
     if any(t.shape[a] != 1 for a in axes):
@@ -215,7 +276,11 @@ def squeeze(array: ArrayLike, dimensions: Shape) -> Array:
 
 @public(static=("dimensions",))
 def expand_dims(array: ArrayLike, dimensions: Shape) -> Array:
-    """New axes of size 1 at these positions of the result."""
+    """New axes of size 1 at these positions of the result.
+
+    >>> lax.expand_dims(fnp.ones((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
     t = lift(array)
     given = (dimensions,) if isinstance(dimensions, int) else tuple(dimensions)
     ndim = t.ndim + len(given)
@@ -226,7 +291,11 @@ def expand_dims(array: ArrayLike, dimensions: Shape) -> Array:
 
 @public(static=("start_dimension", "stop_dimension"))
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """Axes start_dimension .. stop_dimension-1 as one."""
+    """Axes start_dimension .. stop_dimension-1 as one.
+
+    >>> lax.collapse(fnp.ones((2, 3, 4)), 0, 2).shape
+    (6, 4)
+    """
     t = lift(operand)
     lo, hi, _ = slice(start_dimension, stop_dimension).indices(t.ndim)
     hi = max(hi, lo)
@@ -239,6 +308,9 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Ar
     """Elements added around and between those of `operand`.
 
     padding_config   one (low, high, interior) for each axis; negative low and high remove elements
+
+    >>> lax.pad(fnp.array([1, 2, 3]), 0, [(1, 0, 1)])
+    Array([0, 1, 0, 2, 0, 3], dtype=int64)
     """
     t = lift(operand)
     x = t.node
@@ -269,7 +341,13 @@ def padded(x: UOp, rows: Sequence[tuple[int, ...]], value: UOp) -> UOp:
 
 @public(static=("dimension",))
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
-    """Arrays side by side along `dimension`."""
+    """Arrays side by side along `dimension`.
+
+    Raises ShapeError where other axes differ.
+
+    >>> lax.concatenate([fnp.array([1, 2]), fnp.array([3])], 0)
+    Array([1, 2, 3], dtype=int64)
+    """
     if not len(operands):
         raise note_user_line(ArgumentError("concatenate needs at least one array"))
     nodes, _, weak = promoted(*operands)
@@ -287,7 +365,13 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
 @public(static=("sizes", "axis"))
 def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
-    """Consecutive parts of these sizes along `axis`."""
+    """Consecutive parts of these sizes along `axis`.
+
+    The sizes add up to the axis, else ShapeError.
+
+    >>> [part.tolist() for part in lax.split(fnp.arange(4), (1, 3))]
+    [[0], [1, 2, 3]]
+    """
     t = lift(operand)
     at = axis_of(axis, t.ndim, "split")
     sizes = [int(n) for n in sizes]
@@ -303,7 +387,11 @@ def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
 
 @public(static=("reps",))
 def tile(operand: ArrayLike, reps: Shape) -> Array:
-    """The array repeated reps[i] times along axis i."""
+    """The array repeated reps[i] times along axis i.
+
+    >>> lax.tile(fnp.array([1, 2]), (2,))
+    Array([1, 2, 1, 2], dtype=int64)
+    """
     t = lift(operand)
     if len(reps) != t.ndim:
         raise note_user_line(ShapeError(f"tile needs one count for each of {t.ndim} axes, got {tuple(reps)}"))
@@ -324,7 +412,12 @@ def _stacked(operands: list[ArrayLike], axis: int) -> Array:
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
-    """Arrays of one shape side by side on a new axis."""
+    """Arrays of one shape side by side on a new axis.
+
+    >>> lax.stack([fnp.array([1, 2]), fnp.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int64)
+    """
     if not len(operands):
         raise note_user_line(ArgumentError("stack needs at least one array"))
     return _stacked(list(operands), axis)
@@ -332,7 +425,11 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
 
 @public(static=("axis",))
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along `axis`, one array for each."""
+    """The slices along `axis`, one array for each.
+
+    >>> lax.unstack(fnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int64), Array([3, 4], dtype=int64))
+    """
     t = lift(x)
     at = axis_of(axis, t.ndim, "unstack")
     rest = t.shape[:at] + t.shape[at + 1 :]
@@ -342,18 +439,32 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
 @public()
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """`arr` repeated to the shape of `like_arr`."""
+    """`arr` repeated to the shape of `like_arr`.
+
+    Raises ShapeError where it does not fit.
+
+    >>> lax.broadcast_like(fnp.array(7), fnp.zeros(3))
+    Array([7, 7, 7], dtype=int64, weak_type=True)
+    """
     t = lift(arr)
     return Tracer(build.broadcast_to(t.node, lift(like_arr).shape), t.weak)
 
 
 def empty(shape: Any, dtype: Any) -> Array:
-    """An array of that shape and dtype; its elements are 0."""
+    """An array of that shape and dtype; its elements are 0.
+
+    >>> lax.empty((2,), "float32")
+    Array([0., 0.], dtype=float32)
+    """
     return full(shape, 0, to_dtype(dtype))
 
 
 def dtype(x: ArrayLike) -> Any:
-    """The NumPy dtype that `x` has as an array; a dtype, or the class of one, is it itself."""
+    """The NumPy dtype that `x` has as an array; a dtype, or the class of one, is it itself.
+
+    >>> lax.dtype(fnp.ones(2)), lax.dtype(1)
+    (dtype('float32'), dtype('int64'))
+    """
     if isinstance(x, type | np.dtype):
         return to_dtype(x).np
     return lift(x).dtype

@@ -51,7 +51,13 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: Any,
 ) -> list[tuple[int, int]]:
-    """`padding` as one (low, high) for each axis."""
+    """`padding` as one (low, high) for each axis.
+
+    padding   "SAME", "SAME_LOWER", "VALID", or pairs, which are returned
+
+    >>> lax.padtype_to_pads((5,), (3,), (2,), "SAME")
+    [(1, 1)]
+    """
     shapes = [tuple([int(n) for n in row]) for row in (in_shape, window_shape, window_strides)]
     return pads_of(padding, *shapes)
 
@@ -166,7 +172,11 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The shape that `reduce_window` gives."""
+    """The shape that `reduce_window` gives.
+
+    >>> lax.reduce_window_shape_tuple((5, 5), (2, 2), (2, 2), "VALID")
+    (2, 2)
+    """
     n = len(operand_shape)
     grown, spaced = _factors(base_dilation, n, "base_dilation factors"), _factors(window_dilation, n, "dilations")
     sizes = [(m - 1) * d + 1 if m else 0 for m, d in zip(operand_shape, grown, strict=True)]

@@ -42,7 +42,13 @@ def _expm1_below(x: UOp) -> UOp:
 
 @public()
 def relu(x: ArrayLike) -> Array:
-    """max(x, 0), with gradient 0 at 0. Integers stay integers."""
+    """max(x, 0), with gradient 0 at 0. Integers stay integers.
+
+    Shape and dtype are those of x.
+
+    >>> nn.relu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 2.], dtype=float32)
+    """
     t = lift(x)
     need(not t.node.dtype.is_complex, "relu", "complex numbers have no order")
     if not t.node.dtype.is_float:
@@ -52,7 +58,13 @@ def relu(x: ArrayLike) -> Array:
 
 @public()
 def relu6(x: ArrayLike) -> Array:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    Shape as x; the gradient is 1 inside.
+
+    >>> nn.relu6(fnp.array([-1.0, 3.0, 9.0]))
+    Array([0., 3., 6.], dtype=float32)
+    """
     return _apply("relu6", _relu6, x)
 
 
@@ -68,25 +80,49 @@ def _nan_or_zero(x: UOp) -> UOp:
 
 @public()
 def sigmoid(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Shape as x; integers become the default float. Relatively accurate where it is small.
+
+    >>> nn.sigmoid(fnp.array([-100.0, 0.0, 2.0]))
+    Array([3.783506e-44, 5.000000e-01, 8.807971e-01], dtype=float32)
+    """
     return _apply("sigmoid", _sigmoid, x)
 
 
 @public()
 def log_sigmoid(x: ArrayLike) -> Array:
-    """log(sigmoid(x)) = -softplus(-x)."""
+    """log(sigmoid(x)) = -softplus(-x).
+
+    Shape as x; without overflow.
+
+    >>> nn.log_sigmoid(fnp.array([-1000.0, 0.0]))
+    Array([-1.000000e+03, -6.931472e-01], dtype=float32)
+    """
     return _apply("log_sigmoid", lambda v: neg(_softplus(neg(v))), x)
 
 
 @public()
 def softplus(x: ArrayLike) -> Array:
-    """log(1 + exp(x)), without overflow."""
+    """log(1 + exp(x)), without overflow.
+
+    Shape as x; integers become the default float.
+
+    >>> nn.softplus(fnp.array([-1000.0, 0.0, 1000.0]))
+    Array([0.000000e+00, 6.931472e-01, 1.000000e+03], dtype=float32)
+    """
     return _apply("softplus", _softplus, x)
 
 
 @public()
 def sparse_plus(x: ArrayLike) -> Array:
-    """0 below -1, x above 1, (x + 1)^2 / 4 between."""
+    """0 below -1, x above 1, (x + 1)^2 / 4 between.
+
+    Shape as x; between soft plus and relu, with zeros.
+
+    >>> nn.sparse_plus(fnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     return _apply("sparse_plus", _sparse_plus, x)
 
 
@@ -98,7 +134,13 @@ def _sparse_plus(x: UOp) -> UOp:
 
 @public()
 def sparse_sigmoid(x: ArrayLike) -> Array:
-    """0 below -1, 1 above 1, (x + 1) / 2 between."""
+    """0 below -1, 1 above 1, (x + 1) / 2 between.
+
+    Shape as x; the derivative of sparse_plus.
+
+    >>> nn.sparse_sigmoid(fnp.array([-2.0, 0.0, 2.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return _apply("sparse_sigmoid", lambda v: _clipped(mul(add(v, 1), 0.5), 0, 1), x)
 
 
@@ -110,13 +152,25 @@ def _clipped(x: UOp, low: float, high: float) -> UOp:
 
 @public()
 def soft_sign(x: ArrayLike) -> Array:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Shape as x; integers become the default float.
+
+    >>> nn.soft_sign(fnp.array([-1.0, 0.0, 3.0]))
+    Array([-0.5 ,  0.  ,  0.75], dtype=float32)
+    """
     return _apply("soft_sign", lambda v: div(v, add(build.abs_(v), 1)), x)
 
 
 @public()
 def silu(x: ArrayLike) -> Array:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    Shape as x; also called swish.
+
+    >>> nn.silu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-0.26894143,  0.        ,  1.7615942 ], dtype=float32)
+    """
     return _apply("silu", lambda v: mul(v, _sigmoid(v)), x)
 
 
@@ -125,13 +179,27 @@ swish = silu
 
 @public()
 def mish(x: ArrayLike) -> Array:
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    Shape as x; Misra 2019.
+
+    >>> nn.mish(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-0.30340147,  0.        ,  1.943959  ], dtype=float32)
+    """
     return _apply("mish", lambda v: mul(v, tanh(_softplus(v))), x)
 
 
 @public(static=("approximate",))
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
-    """x times the normal distribution function of x; `approximate` uses a formula with tanh."""
+    """x times the normal distribution function of x; `approximate` uses a formula with tanh.
+
+    Shape as x; integers become the default float.
+
+    >>> nn.gelu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-0.158808 ,  0.       ,  1.9545977], dtype=float32)
+    >>> nn.gelu(fnp.array([-1.0, 0.0, 2.0]), approximate=False)
+    Array([-0.15865526,  0.        ,  1.9544997 ], dtype=float32)
+    """
     return _apply("gelu", _gelu_tanh if approximate else _gelu, x)
 
 
@@ -147,7 +215,13 @@ def _gelu(x: UOp) -> UOp:
 
 @public()
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """x above 0, alpha * (exp(x) - 1) below."""
+    """x above 0, alpha * (exp(x) - 1) below.
+
+    Shape as x; integers become the default float. No NaN comes from large x, nor in the gradient.
+
+    >>> nn.elu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
+    """
     return _apply("elu", lambda v: where(build.lt(0, v), v, _scaled(_expm1_below(v), alpha)), x)
 
 
@@ -157,7 +231,13 @@ def _scaled(x: UOp, factor: ArrayLike) -> UOp:
 
 @public()
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0).
+
+    Shape as x; integers become the default float.
+
+    >>> nn.celu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
+    """
 
     def value(v: UOp) -> UOp:
         a = cast_node(alpha, v.dtype)
@@ -172,7 +252,13 @@ _SELU_SCALE = 1.0507009873554805
 
 @public()
 def selu(x: ArrayLike) -> Array:
-    """The scaled elu that keeps mean 0 and variance 1."""
+    """The scaled elu that keeps mean 0 and variance 1.
+
+    Shape as x; Klambauer et al. 2017.
+
+    >>> nn.selu(fnp.array([-1.0, 0.0, 2.0]))
+    Array([-1.1113307,  0.       ,  2.101402 ], dtype=float32)
+    """
 
     def value(v: UOp) -> UOp:
         return mul(where(build.lt(0, v), v, mul(_expm1_below(v), _SELU_ALPHA)), _SELU_SCALE)
@@ -182,13 +268,25 @@ def selu(x: ArrayLike) -> Array:
 
 @public()
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
-    """x above 0, negative_slope * x below."""
+    """x above 0, negative_slope * x below.
+
+    Shape as x.
+
+    >>> nn.leaky_relu(fnp.array([-2.0, 3.0]))
+    Array([-0.02,  3.  ], dtype=float32)
+    """
     return _apply("leaky_relu", lambda v: where(build.le(0, v), v, _scaled(v, negative_slope)), x)
 
 
 @public()
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """(x + sqrt(x^2 + b)) / 2, without cancellation below 0."""
+    """(x + sqrt(x^2 + b)) / 2, without cancellation below 0.
+
+    Shape as x; integers become the default float.
+
+    >>> nn.squareplus(fnp.array([-1e4, 0.0, 3.0]))
+    Array([9.9999997e-05, 1.0000000e+00, 3.3027756e+00], dtype=float32)
+    """
 
     def value(v: UOp) -> UOp:
         width = cast_node(b, v.dtype)
@@ -203,19 +301,37 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
 
 @public()
 def hard_tanh(x: ArrayLike) -> Array:
-    """x moved into [-1, 1]."""
+    """x moved into [-1, 1].
+
+    Shape as x.
+
+    >>> nn.hard_tanh(fnp.array([-4.0, 0.5, 4.0]))
+    Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return _apply("hard_tanh", lambda v: _clipped(v, -1, 1), x)
 
 
 @public()
 def hard_sigmoid(x: ArrayLike) -> Array:
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    Shape as x.
+
+    >>> nn.hard_sigmoid(fnp.array([-4.0, 0.0, 1.5]))
+    Array([0.  , 0.5 , 0.75], dtype=float32)
+    """
     return _apply("hard_sigmoid", lambda v: div(_relu6(add(v, 3)), 6), x)
 
 
 @public()
 def hard_silu(x: ArrayLike) -> Array:
-    """x * hard_sigmoid(x)."""
+    """x * hard_sigmoid(x).
+
+    Shape as x; also called hard_swish.
+
+    >>> nn.hard_silu(fnp.array([-4.0, 1.0, 4.0]))
+    Array([-0.       ,  0.6666667,  4.       ], dtype=float32)
+    """
     return _apply("hard_silu", lambda v: mul(v, div(_relu6(add(v, 3)), 6)), x)
 
 
@@ -224,13 +340,23 @@ hard_swish = hard_silu
 
 @public()
 def identity(x: ArrayLike) -> Array:
-    """`x`."""
+    """`x`.
+
+    >>> nn.identity(fnp.array([1, 2]))
+    Array([1, 2], dtype=int64)
+    """
     return lift(x)
 
 
 @public()
 def log1mexp(x: ArrayLike) -> Array:
-    """log(1 - exp(-x)) for x > 0, exact at both ends."""
+    """log(1 - exp(-x)) for x > 0, exact at both ends.
+
+    Shape as x; -inf at 0, NaN below.
+
+    >>> nn.log1mexp(fnp.array([1e-10, 1.0, 50.0]))
+    Array([-2.3025850e+01, -4.5867515e-01, -1.9287499e-22], dtype=float32)
+    """
     return _apply("log1mexp", _log1mexp, x)
 
 
@@ -248,7 +374,13 @@ def _log1mexp(x: UOp) -> UOp:
 
 @public(static=("axis",))
 def glu(x: ArrayLike, axis: int = -1) -> Array:
-    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd size."""
+    """The first half along `axis` times the sigmoid of the second. Raises ShapeError for an odd size.
+
+    The axis becomes half as long.
+
+    >>> nn.glu(fnp.array([1.0, 2.0, 0.0, 100.0]))
+    Array([0.5, 2. ], dtype=float32)
+    """
     (node,), dtype, weak = promoted(x, least=dt.default_float())
     need(dtype.is_float, "glu", f"it takes real numbers, not {dtype}")
     at = axis_of(axis, node.ndim, "glu")

@@ -94,6 +94,10 @@ def dot_product_attention(
     return_residual     -> (the result, logsumexp of the logits [b, t, n])
 
     Logits and softmax are computed in float32 for half types. A query that sees no key gives 0.
+
+    >>> q = fnp.ones((1, 2, 1, 4))
+    >>> nn.dot_product_attention(q, q, q, is_causal=True).shape
+    (1, 2, 1, 4)
     """
     if implementation not in (None, "xla"):
         raise note_user_line(ArgumentError(f"there is one implementation of attention; got {implementation!r}"))

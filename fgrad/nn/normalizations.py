@@ -164,7 +164,13 @@ def _log_of(size: Tracer, sign: Tracer) -> Tracer:
 
 @public(static=("axis", "keepdims"))
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
-    """log(mean(exp(x))) over `axis`, without overflow; `where` selects the elements that count."""
+    """log(mean(exp(x))) over `axis`, without overflow; `where` selects the elements that count.
+
+    axis   an axis, several, or None: all
+
+    >>> nn.logmeanexp(fnp.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
     node, weak = _operand("logmeanexp", x)
     node = _kept(node, where, -math.inf)
     axes = axes_of(axis, node.ndim, "logmeanexp")
@@ -192,7 +198,13 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 
 @public(static=("axis",))
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """log(softmax(x)) along `axis`; elements where the mask `where` is false get -inf."""
+    """log(softmax(x)) along `axis`; elements where the mask `where` is false get -inf.
+
+    Shape as x; axis   an axis, several, or None: all.
+
+    >>> nn.log_softmax(fnp.array([0.0, 1000.0]))
+    Array([-1000.,     0.], dtype=float32)
+    """
     node, weak = _operand("log_softmax", x)
     node = _kept(node, where, -math.inf)
     axes = axes_of(axis, node.ndim, "log_softmax")
@@ -215,7 +227,13 @@ def standardize(
     where: ArrayLike | None = None,
     algorithm: Any = None,
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x` unless given."""
+    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are those of `x` unless given.
+
+    Shape as x; `where` selects the elements that count.
+
+    >>> nn.standardize(fnp.array([1.0, 2.0, 3.0]))
+    Array([-1.2247356,  0.       ,  1.2247356], dtype=float32)
+    """
     node, weak = _operand("standardize", x)
     axes = axes_of(axis, node.ndim, "standardize")
     wide = build.cast(node, dt.accumulator(node.dtype))

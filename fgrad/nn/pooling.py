@@ -40,6 +40,9 @@ def max_pool(
     """The maximum of every window: [.., spatial.., feature] -> the same axes, smaller. Ties share the gradient.
 
     strides   1 by default
+
+    >>> nn.max_pool(fnp.array([1.0, 3.0, 2.0, 5.0]).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+    Array([3., 5.], dtype=float32)
     """
     window, steps, pads = _window(inputs, window_shape, strides, padding)
     low = lowest(lift(inputs).node.dtype)
@@ -52,7 +55,11 @@ def min_pool(
     strides: Sequence[int] | None = None,
     padding: Any = "VALID",
 ) -> Array:
-    """The minimum of every window; see `max_pool`."""
+    """The minimum of every window; see `max_pool`.
+
+    >>> nn.min_pool(fnp.array([1.0, 3.0, 2.0, 5.0]).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+    Array([1., 2.], dtype=float32)
+    """
     return functions.negative(max_pool(functions.negative(inputs), window_shape, strides, padding))
 
 
@@ -66,6 +73,9 @@ def avg_pool(
     """The mean of every window; see `max_pool`.
 
     count_include_pad   whether padding counts as zeros, or not at all
+
+    >>> nn.avg_pool(fnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+    Array([0.5, 2.5], dtype=float32)
     """
     window, steps, pads = _window(inputs, window_shape, strides, padding)
     total = reduce_window(inputs, 0, functions.add, window, steps, pads)

@@ -36,7 +36,12 @@ def _clipped(u: ArrayLike, limit: ArrayLike) -> Array:
 
 
 def clip(max_delta: float) -> GradientTransformation:
-    """Moves every element of the updates into [-max_delta, max_delta]."""
+    """Moves every element of the updates into [-max_delta, max_delta].
+
+    >>> t = optim.clip(1.0)
+    >>> t.update(fnp.array([3.0, -0.5]), t.init(fnp.zeros(2)))[0]
+    Array([ 1. , -0.5], dtype=float32)
+    """
     _positive(max_delta, "clip's max_delta")
     return stateless(lambda updates, _: tree.map_(lambda u: _clipped(u, max_delta), updates))
 
@@ -57,7 +62,14 @@ def _shortened(leaves: list[Any], norm: ArrayLike, limit: ArrayLike) -> list[Arr
 
 
 def clip_by_global_norm(max_norm: float) -> GradientTransformation:
-    """Shortens all updates together so that their global norm is at most `max_norm`."""
+    """Shortens all updates together so that their global norm is at most `max_norm`.
+
+    Shorter updates pass.
+
+    >>> t = optim.clip_by_global_norm(1.0)
+    >>> t.update(fnp.array([3.0, 4.0]), t.init(fnp.zeros(2)))[0]
+    Array([0.6, 0.8], dtype=float32)
+    """
     _positive(max_norm, "clip_by_global_norm's max_norm")
 
     def shortened(updates: Updates, params: Params) -> Updates:
@@ -79,6 +91,10 @@ def add_decayed_weights(weight_decay: float = 0.0, mask: Any = None) -> Gradient
     """Adds weight_decay * parameter to every update.
 
     mask   tree of bools (or a function of the parameters): which parameters decay
+
+    >>> t = optim.add_decayed_weights(0.1)
+    >>> t.update(fnp.array([1.0]), t.init(fnp.array([2.0])), fnp.array([2.0]))[0]
+    Array([1.2], dtype=float32)
     """
 
     def decayed(updates: Updates, params: Params) -> Updates:

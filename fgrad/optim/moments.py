@@ -59,7 +59,13 @@ def _trace(g: ArrayLike, t: ArrayLike, decay: ArrayLike, nesterov: bool) -> tupl
 
 
 def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -> GradientTransformation:
-    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step ahead."""
+    """Momentum: the sum of past updates, each step times `decay`; `nesterov` looks one step ahead.
+
+    >>> t = optim.trace(0.5)
+    >>> u, state = t.update(fnp.array([4.0]), t.init(fnp.zeros(1)))
+    >>> t.update(fnp.array([4.0]), state)[0]
+    Array([6.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return TraceState(zeros_like(params, accumulator_dtype))
@@ -122,7 +128,12 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both without bias."""
+    """Kingma, Ba: Adam (2014), algorithm 1: mean / (sqrt(mean square + eps_root) + eps), both without bias.
+
+    >>> t = optim.scale_by_adam()
+    >>> t.update(fnp.array([3.0, -0.1]), t.init(fnp.zeros(2)))[0].round(4)
+    Array([ 1., -1.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return ScaleByAdamState(zero_count(), zeros_like(params, mu_dtype), zeros_like(params))
@@ -163,7 +174,12 @@ def _rms(g: ArrayLike, v: ArrayLike, decay: ArrayLike, eps: ArrayLike, eps_in_sq
 def scale_by_rms(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Divides by the square root of the running mean of squares."""
+    """Divides by the square root of the running mean of squares.
+
+    >>> t = optim.scale_by_rms(decay=0.75)
+    >>> t.update(fnp.array([3.0, -0.1]), t.init(fnp.zeros(2)))[0].round(4)
+    Array([ 2., -2.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return ScaleByRmsState(tree.map_(lambda p: full_like(p, initial_scale), params))
@@ -193,7 +209,12 @@ def _stddev(
 def scale_by_stddev(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Divides by the running standard deviation."""
+    """Divides by the running standard deviation.
+
+    >>> t = optim.scale_by_stddev(initial_scale=1.0)
+    >>> t.update(fnp.array([0.0]), t.init(fnp.zeros(1)))[0]
+    Array([0.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return ScaleByRStdDevState(zeros_like(params), tree.map_(lambda p: full_like(p, initial_scale), params))
@@ -225,7 +246,12 @@ def _rss(g: ArrayLike, s: ArrayLike, eps: ArrayLike) -> tuple[Array, ...]:
 
 
 def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> GradientTransformation:
-    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad, 2011)."""
+    """Divides by the square root of the sum of all squares so far (Duchi, Hazan, Singer: Adagrad, 2011).
+
+    >>> t = optim.scale_by_rss(0.0)
+    >>> t.update(fnp.array([3.0, -0.1]), t.init(fnp.zeros(2)))[0].round(4)
+    Array([ 1., -1.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return ScaleByRssState(tree.map_(lambda p: full_like(p, initial_accumulator_value), params))
@@ -261,6 +287,10 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> Gr
     """The sign of a blend of gradient and running mean.
 
     Chen et al.: Symbolic Discovery of Optimization Algorithms (2023).
+
+    >>> t = optim.scale_by_lion()
+    >>> t.update(fnp.array([3.0, -0.1]), t.init(fnp.zeros(2)))[0]
+    Array([ 1., -1.], dtype=float32)
     """
 
     def init(params: Params) -> State:

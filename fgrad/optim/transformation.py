@@ -52,7 +52,12 @@ class EmptyState(NamedTuple):
 
 
 def stateless(f: Callable[[Updates, Params], Updates]) -> GradientTransformation:
-    """A transformation without state, of a function of (updates, params)."""
+    """A transformation without state, of a function of (updates, params).
+
+    >>> t = optim.stateless(lambda updates, params: updates + params)
+    >>> t.update(fnp.array([3.0]), t.init(fnp.ones(1)), fnp.ones(1))[0]
+    Array([4.], dtype=float32)
+    """
 
     def update(updates: Updates, state: State, params: Params = None) -> tuple[Updates, State]:
         return f(updates, params), state
@@ -61,17 +66,32 @@ def stateless(f: Callable[[Updates, Params], Updates]) -> GradientTransformation
 
 
 def identity() -> GradientTransformation:
-    """Leaves updates as they are."""
+    """Leaves updates as they are.
+
+    >>> t = optim.identity()
+    >>> t.update(fnp.array([3.0]), t.init(fnp.zeros(1)))[0]
+    Array([3.], dtype=float32)
+    """
     return stateless(lambda updates, _: updates)
 
 
 def set_to_zero() -> GradientTransformation:
-    """Makes all updates 0: freezes parameters."""
+    """Makes all updates 0: freezes parameters.
+
+    >>> t = optim.set_to_zero()
+    >>> t.update(fnp.array([3.0]), t.init(fnp.zeros(1)))[0]
+    Array([0.], dtype=float32)
+    """
     return stateless(lambda updates, _: tree.map_(lambda u: full_like(u, 0), updates))
 
 
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
-    """One transformation after the other; the state is the tuple of their states."""
+    """One transformation after the other; the state is the tuple of their states.
+
+    >>> t = optim.chain(optim.clip(1.0), optim.scale(-0.5))
+    >>> t.update(fnp.array([3.0, 0.5]), t.init(fnp.zeros(2)))[0]
+    Array([-0.5 , -0.25], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return tuple([t.init(params) for t in transformations])
@@ -97,6 +117,10 @@ def masked(inner: GradientTransformation, mask: Any) -> GradientTransformation:
     """`inner` on the leaves where `mask` is true; the others pass.
 
     mask   a tree of bools, or a function that makes one of the parameters
+
+    >>> t = optim.masked(optim.scale(10.0), {"a": True, "b": False})
+    >>> t.update({"a": fnp.array(1.0), "b": fnp.array(1.0)}, t.init({"a": fnp.array(0.0), "b": fnp.array(0.0)}))[0]
+    {'a': Array(10., dtype=float32, weak_type=True), 'b': Array(1., dtype=float32, weak_type=True)}
     """
 
     def kept(values: Any, like: Any) -> Any:
@@ -154,7 +178,11 @@ def _norm(leaves: list[Any]) -> Array:
 
 
 def global_norm(updates: Updates) -> Array:
-    """The square root of the sum of all squares of all leaves; its gradient at 0 is 0."""
+    """The square root of the sum of all squares of all leaves; its gradient at 0 is 0.
+
+    >>> optim.global_norm({"a": fnp.array([3.0]), "b": fnp.array([4.0])})
+    Array(5., dtype=float32)
+    """
     return _norm(tree.leaves_of(updates))
 
 
@@ -198,7 +226,12 @@ def scaled(updates: Updates, factor: Any) -> Updates:
 
 
 def scale(step_size: float) -> GradientTransformation:
-    """Multiplies updates by a number."""
+    """Multiplies updates by a number.
+
+    >>> t = optim.scale(-0.1)
+    >>> t.update(fnp.array([3.0]), t.init(fnp.zeros(1)))[0]
+    Array([-0.3], dtype=float32)
+    """
     return stateless(lambda updates, _: scaled(updates, step_size))
 
 
@@ -209,7 +242,13 @@ class ScaleByScheduleState(NamedTuple):
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
-    """Multiplies updates by `step_size_fn(number of steps taken so far)`."""
+    """Multiplies updates by `step_size_fn(number of steps taken so far)`.
+
+    >>> t = optim.scale_by_schedule(lambda n: 1 / (n + 1))
+    >>> u, state = t.update(fnp.array([4.0]), t.init(fnp.zeros(1)))
+    >>> t.update(fnp.array([4.0]), state)[0]
+    Array([2.], dtype=float32)
+    """
 
     def init(params: Params) -> State:
         return ScaleByScheduleState(zero_count())
@@ -228,7 +267,12 @@ def _negative(x: ArrayLike) -> Array:
 
 
 def scale_by_learning_rate(learning_rate: ScalarOrSchedule, *, flip_sign: bool = True) -> GradientTransformation:
-    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign` downhill."""
+    """Multiplies updates by the learning rate, a number or a schedule; with `flip_sign` downhill.
+
+    >>> t = optim.scale_by_learning_rate(0.1)
+    >>> t.update(fnp.array([3.0]), t.init(fnp.zeros(1)))[0]
+    Array([-0.3], dtype=float32)
+    """
     if callable(learning_rate):
         schedule = learning_rate
         return scale_by_schedule(lambda count: _negative(schedule(count)) if flip_sign else schedule(count))

@@ -99,6 +99,11 @@ def bernoulli(key: Any, p: ArrayLike = 0.5, shape: Shape = None, mode: str = "lo
     """True with probability `p`; mode="high" is right for tiny `p` too.
 
     p   broadcasts to `shape`, which is its shape when None
+
+    -> bool [*shape].
+
+    >>> random.bernoulli(random.key(0), 0.9, (4,))
+    Array([False, False,  True,  True], dtype=bool)
     """
     given = lift(p).node
     dtype = given.dtype if given.dtype.is_float else dt.default_float()
@@ -117,7 +122,13 @@ def bernoulli(key: Any, p: ArrayLike = 0.5, shape: Shape = None, mode: str = "lo
 
 @public(static=("shape", "dtype"))
 def rademacher(key: Any, shape: Shape = (), dtype: DTypeLike = int) -> Array:
-    """-1 or 1, each with probability 1/2."""
+    """-1 or 1, each with probability 1/2.
+
+    -> dtype [*shape].
+
+    >>> random.rademacher(random.key(0), (4,))
+    Array([-1, -1,  1,  1], dtype=int64)
+    """
     size = normal_shape(shape, "rademacher")
     return Tracer(sign_node(single(key, "rademacher"), size, to_dtype(dtype)))
 
@@ -127,6 +138,9 @@ def geometric(key: Any, p: ArrayLike, shape: Shape = None, dtype: DTypeLike = in
     """How many tries until the first success, when each succeeds with probability `p`.
 
     The largest integer where `p` is 0, and -1 where it is no probability.
+
+    >>> random.geometric(random.key(0), 0.5, (4,))
+    Array([1, 1, 2, 2], dtype=int64)
     """
     kind = to_dtype(dtype)
     given = lift(p).node
@@ -190,6 +204,9 @@ def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool =
     """A random order of the slices of `x` along `axis`; of 0 .. x-1 when `x` is an int.
 
     independent   shuffle every line along `axis` on its own
+
+    >>> random.permutation(random.key(0), 5)
+    Array([0, 1, 4, 3, 2], dtype=int64)
     """
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
         if x < 0:
@@ -201,7 +218,11 @@ def permutation(key: Any, x: int | ArrayLike, axis: int = 0, independent: bool =
 
 
 def shuffle(key: Any, x: ArrayLike, axis: int = 0) -> Array:
-    """`x` shuffled along `axis`; the same as `permutation`."""
+    """`x` shuffled along `axis`; the same as `permutation`.
+
+    >>> random.shuffle(random.key(0), fnp.arange(5))
+    Array([0, 1, 4, 3, 2], dtype=int64)
+    """
     return permutation(key, x, axis)
 
 
@@ -283,6 +304,9 @@ def choice(
 
     replace   whether an element may be drawn twice
     p         probabilities of the elements; uniform when None
+
+    >>> random.choice(random.key(0), 5, (3,), replace=False)
+    Array([0, 1, 4], dtype=int64)
     """
     if isinstance(a, int | np.integer) and not isinstance(a, bool):
         return _choose(key, None, int(a), shape, replace, p, axis, mode)
@@ -303,6 +327,11 @@ def categorical(
     shape   of the result: any leading axes, then the shape of `logits` without `axis` (the default)
 
     Without replacement the leading axes hold different indices. dtype int64.
+
+    -> int64.
+
+    >>> random.categorical(random.key(0), fnp.log(fnp.array([0.1, 0.9])), shape=(5,))
+    Array([1, 1, 1, 1, 1], dtype=int64)
     """
     node = lift(logits).node
     x = node if node.dtype.is_float else build.cast(node, dt.default_float())

@@ -280,12 +280,20 @@ def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> KeyArray:
 
 
 def key_data(keys: Any) -> Any:
-    """The words of keys: KeyArray [*shape] -> uint32[*shape, 2 (or 4)]. Bare words pass through."""
+    """The words of keys: KeyArray [*shape] -> uint32[*shape, 2 (or 4)]. Bare words pass through.
+
+    >>> random.key_data(random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
     return keys.words if isinstance(keys, KeyArray) else keys
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
-    """Keys made of words: uint32[*shape, 2] -> KeyArray [*shape]; with impl="rbg" or "unsafe_rbg" uint32[*shape, 4]."""
+    """Keys made of words: uint32[*shape, 2] -> KeyArray [*shape]; with impl="rbg" or "unsafe_rbg" uint32[*shape, 4].
+
+    >>> random.key_data(random.wrap_key_data(fnp.array([0, 7], "uint32")))
+    Array([0, 7], dtype=uint32)
+    """
     kind = impl_of(impl)
     words = key_bits_array
     if not isinstance(words, Array):
@@ -298,17 +306,29 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> KeyArray:
 
 
 def key_dtype(impl: Any = None) -> KeyDType:
-    """The dtype of arrays of keys."""
+    """The dtype of arrays of keys.
+
+    >>> random.key_dtype()
+    key<fry>
+    """
     return KeyDType(impl_of(impl))
 
 
 def key_impl(keys: Any) -> str:
-    """The name of the generator that `keys` belong to."""
+    """The name of the generator that `keys` belong to.
+
+    >>> random.key_impl(random.key(0))
+    'threefry2x32'
+    """
     return keys.impl if isinstance(keys, KeyArray) else impl_of(None, np.shape(keys)[-1])
 
 
 def clone(key: Any) -> Any:
-    """The same key once more; it gives the same numbers."""
+    """The same key once more; it gives the same numbers.
+
+    >>> random.bits(random.clone(random.key(0))) == random.bits(random.key(0))
+    Array(True, dtype=bool)
+    """
     return key
 
 

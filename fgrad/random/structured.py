@@ -103,6 +103,9 @@ def multivariate_normal(
     """Normal vectors [*shape, n] of that `mean` [.., n] and covariance `cov` [.., n, n].
 
     method   how the covariance is factored: "cholesky" (NaN where it is singular), "eigh" or "svd"
+
+    >>> random.multivariate_normal(random.key(0), fnp.zeros(2), fnp.eye(2), (3,)).shape
+    (3, 2)
     """
     if method not in ("cholesky", "svd", "eigh"):
         raise note_user_line(ArgumentError(f'method is "cholesky", "eigh" or "svd", got {method!r}'))
@@ -127,6 +130,10 @@ def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: 
 
     m       is n by default
     dtype   floating, or complex for unitary matrices
+
+    >>> q = random.orthogonal(random.key(0), 3)
+    >>> fnp.allclose(q @ q.T, fnp.eye(3), atol=1e-5)
+    Array(True, dtype=bool)
     """
     given = None if dtype is None else to_dtype(dtype)
     kind = given if given is not None and given.is_complex else float_of(dtype, "orthogonal")

@@ -84,13 +84,25 @@ def _fold_in(key: Any, data: ArrayLike) -> Array:
 
 
 def fold_in(key: Any, data: ArrayLike) -> Any:
-    """A new key made of `key` and an integer (its low 32 bits), e.g. the number of a step."""
+    """A new key made of `key` and an integer (its low 32 bits), e.g. the number of a step.
+
+    -> a key.
+
+    >>> random.uniform(random.fold_in(random.key(0), 7))
+    Array(0.47504628, dtype=float32)
+    """
     return like_key(_fold_in(key, data), key)
 
 
 @public(static=("shape", "dtype"))
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
-    """Uniform random bits as unsigned integers of `dtype` (default uint32)."""
+    """Uniform random bits as unsigned integers of `dtype` (default uint32).
+
+    -> dtype [*shape].
+
+    >>> random.bits(random.key(0), (2,))
+    Array([4070199207, 4202968722], dtype=uint32)
+    """
     what = dt.uint32 if dtype is None else to_dtype(dtype)
     if what not in UINT.values():
         raise note_user_line(DtypeError(f"bits gives unsigned integers, not {what}; use uint8 to uint64"))

@@ -14,6 +14,8 @@ def clear_caches() -> None:
     """Empty all caches: of transformed programs, of executables, of the signatures of all functions.
 
     Functions are traced and compiled again at their next call; compiled code on disk stays.
+
+    >>> clear_caches()
     """
     cache.clear()
     interpret.clear()

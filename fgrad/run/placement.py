@@ -22,6 +22,9 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False) -> Any:
 
     NumPy arrays and numbers are copied now; arrays that are there already are returned as they are. Between the
     devices of one machine (cpu, cpu:1) the copy is queued, and the caller goes on.
+
+    >>> device_put(np.arange(3))
+    Array([0, 1, 2], dtype=int64)
     """
     target = get_device(device) if device is None or isinstance(device, str) else device
 
@@ -60,6 +63,9 @@ def device_get(x: Any) -> Any:
     """The pytree with every array as a NumPy array (read-only views of host memory where possible).
 
     Python numbers and NumPy scalars stay what they are.
+
+    >>> device_get({"a": fnp.ones(2)})
+    {'a': array([1., 1.], dtype=float32)}
     """
 
     def get(leaf: Any) -> Any:
@@ -71,7 +77,13 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until all arrays of a pytree are there; returns the pytree."""
+    """Wait until all arrays of a pytree are there; returns the pytree.
+
+    Raises here what went wrong in a computation.
+
+    >>> block_until_ready({"a": fnp.ones(2)})
+    {'a': Array([1., 1.], dtype=float32)}
+    """
     for leaf in tree.leaves_of(x):
         if isinstance(leaf, DeviceArray):
             leaf.block_until_ready()
@@ -79,12 +91,20 @@ def block_until_ready(x: Any) -> Any:
 
 
 def devices(kind: str | None = None) -> list[Any]:
-    """The default device, or the first one of `kind`, in a list."""
+    """The default device, or the first one of `kind`, in a list.
+
+    >>> len(devices("cpu"))
+    1
+    """
     return [get_device(kind)]
 
 
 def device_count(kind: str | None = None) -> int:
-    """How many devices of `kind` there are (the default kind for None)."""
+    """How many devices of `kind` there are (the default kind for None).
+
+    >>> device_count() >= 1
+    True
+    """
     return len(devices(kind))
 
 
@@ -94,5 +114,9 @@ def device_kinds() -> list[str]:
 
 
 def default_device(device: Any) -> AbstractContextManager[None]:
-    """Use `device` (a device or its name) inside the block wherever none is given. Raises DeviceMissingError."""
+    """Use `device` (a device or its name) inside the block wherever none is given. Raises DeviceMissingError.
+
+    >>> with default_device("cpu"):
+    ...     x = fnp.ones(2)
+    """
     return config.override(device=(get_device(device) if isinstance(device, str) else device).name)

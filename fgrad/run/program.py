@@ -67,6 +67,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` as a tree of ShapeDtypeStructs; nothing is computed.
 
     Arguments are arrays or ShapeDtypeStructs; other leaves are passed through.
+
+    >>> eval_shape(lambda a, b: a @ b, ShapeDtypeStruct((2, 3), "float32"), ShapeDtypeStruct((3,), "float32"))
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     leaves, in_tree = tree.flatten((args, kwargs))
     shaped = [is_arraylike(x) or (hasattr(x, "shape") and hasattr(x, "dtype")) for x in leaves]
@@ -86,7 +89,13 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """-> (a function of (*args, *consts), consts): the traced values `fun` closes over become arguments."""
+    """-> (a function of (*args, *consts), consts): the traced values `fun` closes over become arguments.
+
+    >>> def scaled(x):
+    ...     return grad(lambda s: closure_convert(lambda v: s * v, x)[0](x, s))(3.0)
+    >>> scaled(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
     leaves, _ = tree.flatten(example_args)
     operands = [operand(x) for x in leaves]
     in_tree = tree.structure((example_args, {}))
@@ -116,7 +125,11 @@ def typeof(x: Any) -> Aval:
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """`fun` under a name of its own in error messages and listings."""
+    """`fun` under a name of its own in error messages and listings.
+
+    >>> named_call(lambda x: x + 1, name="step")(fnp.array([1.0]))
+    Array([2.], dtype=float32)
+    """
 
     @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:

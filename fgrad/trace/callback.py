@@ -128,6 +128,9 @@ def pure_callback(
 
     It may be called any number of times, or not at all when its result is unused. It has no derivative: wrap it in
     custom_jvp or custom_vjp.
+
+    >>> jit(lambda x: pure_callback(np.sort, x, x))(fnp.array([3.0, 1.0, 2.0]))
+    Array([1., 2., 3.], dtype=float32)
     """
     if vmap_method not in (
         None,
@@ -154,6 +157,12 @@ def io_callback(
 
     result_shape_dtypes   a pytree of ShapeDtypeStructs: what `callback` returns; None for nothing
     ordered               accepted for compatibility: all callbacks with effects keep the order of the program
+
+    >>> seen = []
+    >>> jit(lambda x: io_callback(lambda v: seen.append(float(v)) or v, x, x))(fnp.array(2.0))
+    Array(2., dtype=float32)
+    >>> seen
+    [2.0]
     """
     if not is_tracing():
         return _now(callback, result_shape_dtypes, args, kwargs)

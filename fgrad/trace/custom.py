@@ -748,6 +748,9 @@ def checkpoint(
 
     policy          `policy(node) -> bool`: values to keep all the same (see `fgrad.checkpoint_policies`)
     static_argnums  arguments that are Python values
+
+    >>> grad(checkpoint(lambda x: fnp.sin(fnp.sin(x))))(1.0) == grad(lambda x: fnp.sin(fnp.sin(x)))(1.0)
+    Array(True, dtype=bool)
     """
     if fun is None:
         return lambda f: checkpoint(f, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)

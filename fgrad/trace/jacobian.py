@@ -69,6 +69,10 @@ def jacfwd(
     """The Jacobian of `fun` by forward mode, one tangent for each input element: best for tall Jacobians.
 
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
+
+    >>> jacfwd(lambda x: fnp.stack([x[0] * x[1], x[0]]))(fnp.array([2.0, 3.0]))
+    Array([[3., 2.],
+           [1., 0.]], dtype=float32)
     """
 
     @trimmed
@@ -106,6 +110,10 @@ def jacrev(
     """The Jacobian of `fun` by reverse mode, one cotangent for each output element: best for wide Jacobians.
 
     Result leaf: shape output.shape + input.shape, in a tree output-structure of input-structure.
+
+    >>> jacrev(lambda x: fnp.stack([x[0] * x[1], x[0]]))(fnp.array([2.0, 3.0]))
+    Array([[3., 2.],
+           [1., 0.]], dtype=float32)
     """
     need_function(fun, "jacrev")
 

@@ -447,7 +447,13 @@ def _need_ref(x: Any, what: str) -> None:
 
 
 def freeze(ref: Ref) -> Any:
-    """The final contents; the Ref cannot be used afterwards."""
+    """The final contents; the Ref cannot be used afterwards.
+
+    >>> r = new_ref(fnp.zeros(2))
+    >>> r[0] = 5.0
+    >>> freeze(r)
+    Array([5., 0.], dtype=float32)
+    """
     _need_ref(ref, "freeze")
     value = ref.get()
     ref._frozen = True
@@ -455,7 +461,12 @@ def freeze(ref: Ref) -> Any:
 
 
 def swap(ref: Ref, index: Any, value: Any) -> Any:
-    """Write `value` at `index` of a Ref and return what was there before."""
+    """Write `value` at `index` of a Ref and return what was there before.
+
+    >>> r = new_ref(fnp.array([1.0, 2.0]))
+    >>> swap(r, 0, 9.0), r[0]
+    (Array(1., dtype=float32), Array(9., dtype=float32))
+    """
     _need_ref(ref, "swap")
     return ref.swap(index, value)
 

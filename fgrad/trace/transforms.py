@@ -528,6 +528,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """-> (fun(*primals), f_jvp[, aux]): `f_jvp(*tangents)` is the derivative there, without running `fun` again.
 
     `f_jvp` is a pytree of its residuals, so jitted functions may take and return it.
+
+    >>> y, f_jvp = linearize(fnp.square, 3.0)
+    >>> float(y), float(f_jvp(1.0)), float(f_jvp(10.0))
+    (9.0, 6.0, 60.0)
     """
     out, f_jvp, aux = _linearized(fun, primals, has_aux, "linearize")
     return (out, f_jvp, aux) if has_aux else (out, f_jvp)
@@ -561,6 +565,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     primals   arrays or ShapeDtypeStructs: only shapes and dtypes are used. Raises NotImplementedError naming the first
               operation that is not linear.
+
+    >>> linear_transpose(lambda x: 3 * x[:2], ShapeDtypeStruct((3,), "float32"))(fnp.array([1.0, 2.0]))
+    (Array([3., 6., 0.], dtype=float32),)
     """
     need_function(fun, "linear_transpose")
     leaves, spec = tree.flatten(tuple(primals))

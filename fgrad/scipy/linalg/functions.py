@@ -19,14 +19,28 @@ __all__ = ["expm", "expm_frechet", "funm", "polar", "sqrtm"]
 
 @public(static=("upper_triangular", "max_squarings"))
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
-    """The exponential of square matrices [.., n, n]."""
+    """The exponential of square matrices [.., n, n].
+
+    max_squarings   how often a matrix is halved before; NaN for larger ones. Differentiable.
+
+    >>> expm(fnp.array([[0.0, 1.0], [0.0, 0.0]]))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
     given = matrices("expm", A, square=(True,))
     return given.result(matrix_functions.expm(given.nodes[0]))
 
 
 @public(static=("method", "compute_expm"))
 def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
-    """(expm(A), its derivative towards E), or the derivative alone."""
+    """(expm(A), its derivative towards E), or the derivative alone.
+
+    Both are [.., n, n].
+
+    >>> expm_frechet(fnp.zeros((2, 2)), fnp.eye(2), compute_expm=False)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     given = matrices("expm_frechet", A, E, square=(True, True))
     a, e = same_batch("expm_frechet", *given.nodes)
     if a.shape != e.shape:
@@ -37,7 +51,12 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
 
 @public()
 def sqrtm(A: ArrayLike) -> Array:
-    """The principal square root of square matrices, complex. Needs SciPy."""
+    """The principal square root of square matrices, complex. Needs SciPy.
+
+    >>> sqrtm(fnp.array([[4.0, 0.0], [0.0, 9.0]])).real
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
     given = matrices("sqrtm", A, square=(True,))
     return given.result(matrix_functions.sqrtm(given.nodes[0]))
 
@@ -47,6 +66,10 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """func of square matrices that have independent eigenvectors, by their eigenvalues; complex.
 
     func   of complex arrays, element by element
+
+    >>> funm(fnp.array([[4.0, 0.0], [0.0, 9.0]]), fnp.sqrt).real
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
     """
     given = matrices("funm", A, square=(True,))
     w, v = spectra.eig(given.nodes[0])
@@ -64,7 +87,13 @@ def polar(
     eps: float | None = None,
     max_iterations: int | None = None,
 ) -> tuple[Array, Array]:
-    """(U, P) with a = U @ P ("right") or P @ U ("left"); U has orthonormal columns or rows, P is Hermitian."""
+    """(U, P) with a = U @ P ("right") or P @ U ("left"); U has orthonormal columns or rows, P is Hermitian.
+
+    >>> a = fnp.array([[0.0, -2.0], [2.0, 0.0]])
+    >>> u, p = polar(a)
+    >>> fnp.allclose(u @ p, a, atol=1e-5)
+    Array(True, dtype=bool)
+    """
     if side not in ("right", "left"):
         raise note_user_line(ArgumentError(f"polar: side must be 'right' or 'left', got {side!r}"))
     given = matrices("polar", a)

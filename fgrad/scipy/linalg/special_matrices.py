@@ -45,7 +45,12 @@ def _block_diag(parts: Any) -> Array:
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
-    """The matrix with these matrices (vectors are rows) along its diagonal, zeros elsewhere."""
+    """The matrix with these matrices (vectors are rows) along its diagonal, zeros elsewhere.
+
+    >>> block_diag(fnp.array([[1, 2]]), fnp.array([[3]]))
+    Array([[1, 2, 0],
+           [0, 0, 3]], dtype=int64)
+    """
     return (
         _block_diag([array(a) if isinstance(a, list | tuple) else a for a in arrs])
         if arrs
@@ -72,7 +77,13 @@ def _grid(m: int, n: int) -> tuple[Any, Any]:
 
 @public()
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """[m], [n] -> [m, n]: the first column c, the first row r (c conjugated by default; r[0] is not read)."""
+    """[m], [n] -> [m, n]: the first column c, the first row r (c conjugated by default; r[0] is not read).
+
+    >>> toeplitz(fnp.array([1, 2, 3]), fnp.array([1, 8, 9]))
+    Array([[1, 8, 9],
+           [2, 1, 8],
+           [3, 2, 1]], dtype=int64)
+    """
     first = lift(c)
     if r is None:
         r = Tracer(conj(first.node), first.weak)
@@ -85,7 +96,13 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 @public()
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """[m], [n] -> [m, n]: the first column c, the last row r (zeros by default; r[0] is not read)."""
+    """[m], [n] -> [m, n]: the first column c, the last row r (zeros by default; r[0] is not read).
+
+    >>> hankel(fnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 0]], dtype=int64)
+    """
     first = lift(c)
     (x, y), _, weak = promoted(first, Tracer(build.zeros_like(first.node)) if r is None else r)
     x, y = _vector(Tracer(x), "hankel"), _vector(Tracer(y), "hankel")
@@ -96,7 +113,13 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 @public()
 def circulant(c: ArrayLike) -> Array:
-    """[n] -> [n, n]: every column is c, turned down by one more."""
+    """[n] -> [n, n]: every column is c, turned down by one more.
+
+    >>> circulant(fnp.array([1, 2, 3]))
+    Array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]], dtype=int64)
+    """
     x = _vector(c, "circulant")
     i, j = _grid(x.shape[0], x.shape[0])
     return Tracer(_pick(x, (i - j) % max(1, x.shape[0])), lift(c).weak)
@@ -104,7 +127,14 @@ def circulant(c: ArrayLike) -> Array:
 
 @public(static=("n", "mode"))
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
-    """The matrix with which a product is convolve(a, v, mode) for v of n elements."""
+    """The matrix with which a product is convolve(a, v, mode) for v of n elements.
+
+    >>> convolution_matrix(fnp.array([1, 2]), 3)
+    Array([[1, 0, 0],
+           [2, 1, 0],
+           [0, 2, 1],
+           [0, 0, 2]], dtype=int64)
+    """
     x = _vector(a, "convolution_matrix")
     m = x.shape[0]
     if mode not in ("full", "same", "valid"):
@@ -118,7 +148,12 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 @public()
 def companion(a: ArrayLike) -> Array:
-    """[n + 1] -> [n, n]: the matrix whose eigenvalues are the roots of the polynomial a."""
+    """[n + 1] -> [n, n]: the matrix whose eigenvalues are the roots of the polynomial a.
+
+    >>> companion(fnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
+    """
     (x,), dtype, _ = promoted(a, least=dt.default_float())
     x = _vector(Tracer(x), "companion")
     n = x.shape[0] - 1
@@ -136,7 +171,12 @@ def _ones_below(n: int, dtype: DType) -> UOp:
 
 @public()
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """[n], [n - 1] -> [n, n]: the first row f, the subdiagonal s."""
+    """[n], [n - 1] -> [n, n]: the first row f, the subdiagonal s.
+
+    >>> leslie(fnp.array([0.1, 2.0]), fnp.array([0.5]))
+    Array([[0.1, 2. ],
+           [0.5, 0. ]], dtype=float32)
+    """
     (x, y), dtype, weak = promoted(f, s)
     n = x.shape[-1] if x.ndim else 0
     if n < 2:
@@ -155,7 +195,13 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
 
 @public()
 def fiedler(a: ArrayLike) -> Array:
-    """[n] -> [n, n]: |a_i - a_j|."""
+    """[n] -> [n, n]: |a_i - a_j|.
+
+    >>> fiedler(fnp.array([1, 4, 6]))
+    Array([[0, 3, 5],
+           [3, 0, 2],
+           [5, 2, 0]], dtype=int64)
+    """
     x = _vector(a, "fiedler")
     n = x.shape[0]
     return Tracer(build.abs_(build.sub(build.expand(x, [(1, n)]), build.expand(x, [(0, n)]))), lift(a).weak)
@@ -163,7 +209,12 @@ def fiedler(a: ArrayLike) -> Array:
 
 @public()
 def fiedler_companion(a: ArrayLike) -> Array:
-    """[n + 1] -> [n, n]: a pentadiagonal matrix with the eigenvalues of companion(a)."""
+    """[n + 1] -> [n, n]: a pentadiagonal matrix with the eigenvalues of companion(a).
+
+    >>> fiedler_companion(fnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
+    """
     (x,), dtype, _ = promoted(a, least=dt.default_float())
     x = _vector(Tracer(x), "fiedler_companion")
     n = x.shape[0] - 1
@@ -188,7 +239,12 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
 # ---- of a size
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
-    """The matrix of the discrete Fourier transform; scale None, "sqrtn" or "n" divides it."""
+    """The matrix of the discrete Fourier transform; scale None, "sqrtn" or "n" divides it.
+
+    >>> dft(2).real
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
+    """
     size = size_of(n, "dft")
     if scale not in (None, "sqrtn", "n"):
         raise note_user_line(ArgumentError(f"dft: scale must be None, 'sqrtn' or 'n', got {scale!r}"))
@@ -199,7 +255,14 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
 
 
 def hadamard(n: int, dtype: DTypeLike = int) -> Array:
-    """[n, n] of 1 and -1 with orthogonal rows, for powers of 2."""
+    """[n, n] of 1 and -1 with orthogonal rows, for powers of 2.
+
+    Raises ValueError for other n.
+
+    >>> hadamard(2)
+    Array([[ 1,  1],
+           [ 1, -1]], dtype=int64)
+    """
     size = size_of(n, "hadamard")
     if size < 1 or size & (size - 1):
         raise note_user_line(ArgumentError(f"hadamard: n must be a power of 2, got {size}"))
@@ -209,13 +272,23 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """[n, n]: 1 / (i + j + 1)."""
+    """[n, n]: 1 / (i + j + 1).
+
+    >>> hilbert(2)
+    Array([[1.        , 0.5       ],
+           [0.5       , 0.33333334]], dtype=float32)
+    """
     i, j = _grid(size_of(n, "hilbert"), n)
     return from_host(1.0 / (i + j + 1), dt.default_float())
 
 
 def invhilbert(n: int) -> Array:
-    """The inverse of hilbert(n), exact before rounding."""
+    """The inverse of hilbert(n), exact before rounding.
+
+    >>> invhilbert(2)
+    Array([[ 4., -6.],
+           [-6., 12.]], dtype=float32)
+    """
     size = size_of(n, "invhilbert")
 
     def element(i: int, j: int) -> int:
@@ -230,7 +303,13 @@ def _matrix(n: int, element: Any) -> Any:
 
 
 def pascal(n: int, kind: str = "symmetric") -> Array:
-    """Binomial coefficients: C(i + j, i), or the "lower" triangle C(i, j), or its transpose ("upper")."""
+    """Binomial coefficients: C(i + j, i), or the "lower" triangle C(i, j), or its transpose ("upper").
+
+    >>> pascal(3)
+    Array([[1., 1., 1.],
+           [1., 2., 3.],
+           [1., 3., 6.]], dtype=float32)
+    """
     size = size_of(n, "pascal")
     if kind not in ("symmetric", "lower", "upper"):
         raise note_user_line(ArgumentError(f"pascal: kind must be 'symmetric', 'lower' or 'upper', got {kind!r}"))
@@ -239,7 +318,13 @@ def pascal(n: int, kind: str = "symmetric") -> Array:
 
 
 def invpascal(n: int, kind: str = "symmetric") -> Array:
-    """The inverse of pascal(n, kind)."""
+    """The inverse of pascal(n, kind).
+
+    >>> invpascal(3)
+    Array([[ 3., -3.,  1.],
+           [-3.,  5., -2.],
+           [ 1., -2.,  1.]], dtype=float32)
+    """
     size = size_of(n, "invpascal")
     if kind not in ("symmetric", "lower", "upper"):
         raise note_user_line(
@@ -258,7 +343,11 @@ def invpascal(n: int, kind: str = "symmetric") -> Array:
 
 
 def helmert(n: int, full: bool = False) -> Array:
-    """[n - 1, n] with orthonormal rows that add up to 0; `full`: [n, n], the first row constant."""
+    """[n - 1, n] with orthonormal rows that add up to 0; `full`: [n, n], the first row constant.
+
+    >>> helmert(2).round(4)
+    Array([[ 0.7071, -0.7071]], dtype=float32)
+    """
     size = size_of(n, "helmert")
     i, j = _grid(size, size)
     below = np.where(j < i, 1.0, np.where(j == i, -i.astype(np.float64), 0.0))

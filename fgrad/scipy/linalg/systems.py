@@ -28,14 +28,28 @@ __all__ = [
 # ---- cholesky
 @public(static=("lower", "overwrite_a", "check_finite"))
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The upper triangle U with U^H @ U = a, or the lower one with L @ L^H = a; zeros elsewhere."""
+    """The upper triangle U with U^H @ U = a, or the lower one with L @ L^H = a; zeros elsewhere.
+
+    A matrix that is not positive definite gives NaN.
+
+    >>> cholesky(fnp.array([[4.0, 2.0], [2.0, 5.0]]), lower=True)
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
     return decompositions.cholesky(a, upper=not lower)
 
 
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
-    """(triangle, lower) for cho_solve."""
+    """(triangle, lower) for cho_solve.
+
+    The other triangle holds what was there. overwrite_a and check_finite are accepted for SciPy's sake.
+
+    >>> c, lower = cho_factor(fnp.array([[4.0, 0.0], [0.0, 9.0]]))
+    >>> cho_solve((c, lower), fnp.array([8.0, 9.0]))
+    Array([2., 1.], dtype=float32)
+    """
     return cholesky(a, lower), lower
 
 
@@ -50,14 +64,27 @@ def _cho_solve(c: ArrayLike, b: ArrayLike, lower: bool) -> Array:
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
-    """x with a @ x = b, from cho_factor(a)."""
+    """x with a @ x = b, from cho_factor(a).
+
+    b: [n] or [n, k].
+
+    >>> cho_solve((2 * fnp.eye(2), True), fnp.array([4.0, 8.0]))
+    Array([1., 2.], dtype=float32)
+    """
     c, lower = c_and_lower
     return _cho_solve(c, b, bool(lower))
 
 
 # ---- lu
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
-    """(both triangles in one matrix, pivots int32) for lu_solve."""
+    """(both triangles in one matrix, pivots int32) for lu_solve.
+
+    Row i was exchanged with row piv[i].
+
+    >>> lu_factor(fnp.array([[0.0, 1.0], [2.0, 3.0]]))
+    (Array([[2., 3.],
+           [0., 1.]], dtype=float32), Array([1, 1], dtype=int32))
+    """
     packed, pivots, _ = packed_lu(a)
     return packed, pivots
 
@@ -85,7 +112,13 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """x with a @ x = b (trans 0), a.T @ x = b (1) or a^H @ x = b (2), from lu_factor(a)."""
+    """x with a @ x = b (trans 0), a.T @ x = b (1) or a^H @ x = b (2), from lu_factor(a).
+
+    b: [n] or [n, k].
+
+    >>> lu_solve(lu_factor(fnp.array([[0.0, 1.0], [2.0, 3.0]])), fnp.array([1.0, 5.0]))
+    Array([1., 1.], dtype=float32)
+    """
     if trans not in (0, 1, 2):
         raise note_user_line(ArgumentError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}"))
     return _lu_solve(*lu_and_piv, b, trans)
@@ -93,7 +126,15 @@ def lu_solve(
 
 @public(static=("permute_l", "overwrite_a", "check_finite"))
 def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """(P, L, U) with a = P @ L @ U, or (P @ L, U)."""
+    """(P, L, U) with a = P @ L @ U, or (P @ L, U).
+
+    [.., m, n] -> P [.., m, m], L [.., m, k], U [.., k, n] with k = min(m, n).
+
+    >>> p, l, u = lu(fnp.array([[0.0, 1.0], [2.0, 3.0]]))
+    >>> u
+    Array([[2., 3.],
+           [0., 1.]], dtype=float32)
+    """
     given = matrices("lu", a)
     packed, _, order = factors.lu(given.nodes[0])
     left, right = factors.lu_parts(packed)
@@ -117,7 +158,15 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """(Q, R); mode "full", "economic", or "r": (R,)."""
+    """(Q, R); mode "full", "economic", or "r": (R,).
+
+    pivoting gives (Q, R, positions) too, with the columns in the order of `positions`.
+
+    >>> q, r = qr(fnp.array([[3.0, 1.0], [4.0, 2.0]]))
+    >>> (q @ r).round(4)
+    Array([[3., 1.],
+           [4., 2.]], dtype=float32)
+    """
     if pivoting:
         raise NotImplementedError(
             "qr(pivoting=True) is not there; use svd to find ranks, or scipy.linalg.qr on the host"
@@ -140,7 +189,13 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """(U, s, V^H), or s alone."""
+    """(U, s, V^H), or s alone.
+
+    full_matrices as in numpy.linalg.svd; the other flags are accepted for SciPy's sake.
+
+    >>> svd(fnp.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
+    Array([4., 3.], dtype=float32)
+    """
     out = decompositions.svd(a, full_matrices, compute_uv)
     return tuple(out) if compute_uv else out
 
@@ -158,7 +213,13 @@ def eigh(
     type: int = 1,
     check_finite: bool = True,
 ) -> Any:
-    """(w, v) of Hermitian matrices, or w alone; with `b` (positive definite) of a v = w b v."""
+    """(w, v) of Hermitian matrices, or w alone; with `b` (positive definite) of a v = w b v.
+
+    w ascends; vectors are columns.
+
+    >>> eigh(fnp.array([[2.0, 0.0], [0.0, 1.0]]), eigvals_only=True)
+    Array([1., 2.], dtype=float32)
+    """
     if eigvals is not None or type != 1:
         raise NotImplementedError(
             "eigh: eigvals= and type= other than 1 are not there; slice the result, or use inv(b)"
@@ -253,7 +314,15 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
 
 @public(static=("output",))
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
-    """(T, Z) with a = Z @ T @ Z^H. No derivative; needs SciPy."""
+    """(T, Z) with a = Z @ T @ Z^H. No derivative; needs SciPy.
+
+    output   "real" (blocks of 2 for pairs of eigenvalues) or "complex"
+
+    >>> t, z = schur(fnp.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> t
+    Array([[1., 2.],
+           [0., 3.]], dtype=float32)
+    """
     if output not in ("real", "complex"):
         raise note_user_line(ArgumentError(f"schur: output must be 'real' or 'complex', got {output!r}"))
     given = matrices("schur", a, square=(True,))
@@ -263,7 +332,12 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 
 @public(static=("calc_q", "overwrite_a", "check_finite"))
 def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """H, or (H, Q) with a = Q @ H @ Q^H. No derivative; needs SciPy."""
+    """H, or (H, Q) with a = Q @ H @ Q^H. No derivative; needs SciPy.
+
+    >>> hessenberg(fnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
     given = matrices("hessenberg", a, square=(True,))
     h, q = matrix_functions.hessenberg(given.nodes[0])
     return (given.result(h), given.result(q)) if calc_q else given.result(h)
@@ -272,13 +346,26 @@ def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
 # ---- systems
 @public(static=("overwrite_a", "check_finite"))
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Determinants: [.., n, n] -> [..]."""
+    """Determinants: [.., n, n] -> [..].
+
+    The flags are accepted for SciPy's sake.
+
+    >>> det(fnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    Array(6., dtype=float32)
+    """
     return systems.det(a)
 
 
 @public(static=("overwrite_a", "check_finite"))
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Inverses: [.., n, n] -> [.., n, n]."""
+    """Inverses: [.., n, n] -> [.., n, n].
+
+    NaN for singular matrices.
+
+    >>> inv(fnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     return systems.inv(a)
 
 
@@ -293,7 +380,11 @@ def solve(
     check_finite: bool = True,
     assume_a: str = "gen",
 ) -> Array:
-    """x with a @ x = b; assume_a "pos" reads one triangle and factors by cholesky; "sym", "her" read one, too."""
+    """x with a @ x = b; assume_a "pos" reads one triangle and factors by cholesky; "sym", "her" read one, too.
+
+    >>> solve(fnp.array([[2.0, 0.0], [0.0, 4.0]]), fnp.array([2.0, 2.0]), assume_a="pos")
+    Array([1. , 0.5], dtype=float32)
+    """
     if assume_a not in ("gen", "sym", "her", "pos", "general", "symmetric", "hermitian", "positive definite"):
         raise note_user_line(ArgumentError(f"solve: assume_a must be 'gen', 'sym', 'her' or 'pos', got {assume_a!r}"))
     if assume_a in ("gen", "general"):
@@ -328,7 +419,13 @@ def solve_triangular(
     debug: Any = None,
     check_finite: bool = True,
 ) -> Array:
-    """x with op(a) @ x = b, where `a` is a triangle and op nothing (0, "N"), .T (1, "T") or ^H (2, "C")."""
+    """x with op(a) @ x = b, where `a` is a triangle and op nothing (0, "N"), .T (1, "T") or ^H (2, "C").
+
+    lower: the triangle of `a` that is read; unit_diagonal takes its diagonal for ones. b: [n] or [n, k].
+
+    >>> solve_triangular(fnp.array([[2.0, 0.0], [1.0, 4.0]]), fnp.array([2.0, 9.0]), lower=True)
+    Array([1., 2.], dtype=float32)
+    """
     if trans not in _TRANS:
         raise note_user_line(ArgumentError(f"solve_triangular: trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}"))
     given, x, y, is_vector = systems.system("solve_triangular", a, b)
@@ -346,6 +443,10 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
 
     method   accepted for compatibility: it is always solved by the Schur form
     tol      NaN where an eigenvalue of A and one of B add up to no more than this
+
+    >>> solve_sylvester(fnp.eye(2), fnp.eye(2), 4 * fnp.ones((2, 2)))
+    Array([[2., 2.],
+           [2., 2.]], dtype=float32)
     """
     given = matrices("solve_sylvester", A, B, C, square=(True, True, False))
     a, b, c = same_batch("solve_sylvester", *given.nodes)

@@ -54,19 +54,37 @@ _XLOG1PY = Formula("xlog1py", _times_log1p, (lambda x, y: log1p(y), lambda x, y:
 
 @binary
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
-    """x * log(y), which is 0 where x is 0."""
+    """x * log(y), which is 0 where x is 0.
+
+    The arguments broadcast. The derivative in y is 0 there, that in x is not.
+
+    >>> xlogy(fnp.array([0.0, 2.0]), fnp.array([0.0, 3.0]))
+    Array([0.       , 2.1972246], dtype=float32)
+    """
     return nary("xlogy", _XLOGY.node, x, y)
 
 
 @binary
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """x * log(1 + y), which is 0 where x is 0."""
+    """x * log(1 + y), which is 0 where x is 0.
+
+    The arguments broadcast. The derivative in y is 0 there, that in x is not.
+
+    >>> xlog1py(fnp.array([0.0, 2.0]), fnp.array([-1.0, 1.0]))
+    Array([0.       , 1.3862944], dtype=float32)
+    """
     return nary("xlog1py", _XLOG1PY.node, x, y)
 
 
 @public()
 def entr(x: ArrayLike) -> Array:
-    """-x * log(x): 0 at 0, -inf below."""
+    """-x * log(x): 0 at 0, -inf below.
+
+    Shape as x; integers become the default float.
+
+    >>> entr(fnp.array([0.0, 0.5, -1.0]))
+    Array([-0.       ,  0.3465736,       -inf], dtype=float32)
+    """
 
     def value(v: UOp) -> UOp:
         return where(build.lt(v, 0), like(-math.inf, v), neg(_XLOGY.node(v, v)))
@@ -85,31 +103,61 @@ def _relative_entropy(p: UOp, q: UOp) -> UOp:
 
 @binary
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """p * log(p / q): 0 where p is 0, inf where one is negative."""
+    """p * log(p / q): 0 where p is 0, inf where one is negative.
+
+    The arguments broadcast; the terms of a relative entropy.
+
+    >>> rel_entr(fnp.array([0.5, 0.0]), 0.25)
+    Array([0.3465736, 0.       ], dtype=float32)
+    """
     return nary("rel_entr", _relative_entropy, p, q)
 
 
 @binary
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """rel_entr(p, q) - p + q."""
+    """rel_entr(p, q) - p + q.
+
+    The arguments broadcast; the terms of a divergence, >= 0.
+
+    >>> kl_div(fnp.array([0.5, 1.0]), 0.5)
+    Array([0.        , 0.19314718], dtype=float32)
+    """
     return nary("kl_div", lambda a, b: add(sub(_relative_entropy(a, b), a), b), p, q)
 
 
 @public()
 def logit(x: ArrayLike) -> Array:
-    """log(x / (1 - x)), the inverse of expit."""
+    """log(x / (1 - x)), the inverse of expit.
+
+    Shape as x; -inf at 0, inf at 1, NaN outside.
+
+    >>> logit(fnp.array([0.5, 0.9, 1.0]))
+    Array([0.       , 2.1972244,       inf], dtype=float32)
+    """
     return unary("logit", lambda v: sub(log(v), log1p(neg(v))), x)
 
 
 @binary
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """(x ** lmbda - 1) / lmbda; log(x) where lmbda is 0."""
+    """(x ** lmbda - 1) / lmbda; log(x) where lmbda is 0.
+
+    The arguments broadcast; NaN for x < 0.
+
+    >>> boxcox(fnp.array([1.0, 4.0]), 0.5)
+    Array([0., 2.], dtype=float32)
+    """
     return nary("boxcox", lambda v, k: _box_cox(log(v), k), x, lmbda)
 
 
 @binary
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """boxcox(1 + x, lmbda), exact for small x."""
+    """boxcox(1 + x, lmbda), exact for small x.
+
+    The arguments broadcast.
+
+    >>> boxcox1p(fnp.array([0.0, 3.0]), 0.5)
+    Array([0., 2.], dtype=float32)
+    """
     return nary("boxcox1p", lambda v, k: _box_cox(log1p(v), k), x, lmbda)
 
 
@@ -183,19 +231,37 @@ _NDTRI = Formula("ndtri", in_double(_ndtri), (in_double(_ndtri_slope),))
 
 @public()
 def ndtr(x: ArrayLike) -> Array:
-    """The distribution function of the standard normal distribution."""
+    """The distribution function of the standard normal distribution.
+
+    Shape as x; relatively accurate far below 0.
+
+    >>> ndtr(fnp.array([-10.0, 0.0, 1.96]))
+    Array([7.619853e-24, 5.000000e-01, 9.750021e-01], dtype=float32)
+    """
     return unary("ndtr", _ndtr, x)
 
 
 @public(static=("series_order",))
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
-    """log(ndtr(x)), right also far below 0 (`series_order` is accepted for compatibility)."""
+    """log(ndtr(x)), right also far below 0 (`series_order` is accepted for compatibility).
+
+    Shape as x; integers become the default float.
+
+    >>> log_ndtr(fnp.array([-100.0, 0.0]))
+    Array([-5.0055244e+03, -6.9314718e-01], dtype=float32)
+    """
     return unary("log_ndtr", _LOG_NDTR.node, x)
 
 
 @public()
 def ndtri(p: ArrayLike) -> Array:
-    """The inverse of ndtr."""
+    """The inverse of ndtr.
+
+    Shape as p; -inf at 0, inf at 1, NaN outside.
+
+    >>> ndtri(fnp.array([0.5, 0.975, 1.0]))
+    Array([0.       , 1.9599644,       inf], dtype=float32)
+    """
     return unary("ndtri", _NDTRI.node, p)
 
 
@@ -212,7 +278,13 @@ def sign_of_gamma(x: UOp) -> UOp:
 
 @public()
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of gamma(x); NaN at its poles below 0."""
+    """The sign of gamma(x); NaN at its poles below 0.
+
+    Shape as x.
+
+    >>> gammasgn(fnp.array([2.5, -0.5, -1.5]))
+    Array([ 1., -1.,  1.], dtype=float32)
+    """
     return unary("gammasgn", sign_of_gamma, x)
 
 
@@ -252,13 +324,25 @@ _BETALN = Formula(
 
 @binary
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
-    """log(abs(beta(a, b)))."""
+    """log(abs(beta(a, b))).
+
+    Of floats that broadcast; where beta itself overflows, too.
+
+    >>> betaln(200.0, 300.0)
+    Array(-337.9801, dtype=float32, weak_type=True)
+    """
     return nary("betaln", _BETALN.node, a, b)
 
 
 @binary
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
-    """gamma(a) * gamma(b) / gamma(a + b)."""
+    """gamma(a) * gamma(b) / gamma(a + b).
+
+    Of floats that broadcast; integers become the default float.
+
+    >>> beta(2.0, fnp.array([1.0, 3.0]))
+    Array([0.5       , 0.08333334], dtype=float32)
+    """
 
     def value(p: UOp, q: UOp) -> UOp:
         sign = mul(mul(sign_of_gamma(p), sign_of_gamma(q)), sign_of_gamma(add(p, q)))
@@ -277,7 +361,13 @@ def _factorial(n: ArrayLike) -> Array:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """n! as a float; 0 for n < 0."""
+    """n! as a float; 0 for n < 0.
+
+    Shape as n; `exact` is refused.
+
+    >>> factorial(fnp.array([0, 3, 5]))
+    Array([  1.,   6., 120.], dtype=float32)
+    """
     if exact:
         raise NotImplementedError("factorial with exact=True; use math.factorial on Python ints")
     return _factorial(n)
@@ -285,7 +375,13 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 @binary
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
-    """gamma(z + m) / gamma(z)."""
+    """gamma(z + m) / gamma(z).
+
+    The arguments broadcast.
+
+    >>> poch(2.0, fnp.array([0.0, 1.0, 3.0]))
+    Array([ 1.,  2., 24.], dtype=float32)
+    """
 
     def value(a: UOp, k: UOp) -> UOp:
         sign = mul(sign_of_gamma(add(a, k)), sign_of_gamma(a))
@@ -296,7 +392,13 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 @public(static=("d",))
 def multigammaln(a: ArrayLike, d: int) -> Array:
-    """log of the multivariate gamma function of dimension `d`."""
+    """log of the multivariate gamma function of dimension `d`.
+
+    Shape as a, which must be above (d - 1) / 2.
+
+    >>> multigammaln(fnp.array([2.0, 3.0]), 2)
+    Array([0.4515827, 1.550195 ], dtype=float32)
+    """
 
     def value(v: UOp) -> UOp:
         total = like(0.25 * d * (d - 1) * math.log(math.pi), v)
@@ -309,7 +411,13 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 
 @public(static=("repetition",))
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:  # noqa: N803  SciPy's name
-    """How many ways there are to choose `k` of `N` things, as a float; 0 for k < 0 or k > N."""
+    """How many ways there are to choose `k` of `N` things, as a float; 0 for k < 0 or k > N.
+
+    The arguments broadcast; `repetition` lets things be chosen again.
+
+    >>> comb(5, fnp.array([0, 2, 6]))
+    Array([ 1., 10.,  0.], dtype=float32)
+    """
 
     def value(n: UOp, m: UOp) -> UOp:
         n = sub(add(n, m), 1) if repetition else n
@@ -325,20 +433,38 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:  # n
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """The Riemann (q given: Hurwitz) zeta function for x > 1."""
+    """The Riemann (q given: Hurwitz) zeta function for x > 1.
+
+    The arguments broadcast; inf at x = 1.
+
+    >>> zeta(fnp.array([2.0, 4.0]))
+    Array([1.644934 , 1.0823232], dtype=float32)
+    """
     return hurwitz_zeta(x, 1.0 if q is None else q)
 
 
 # ---- Bessel functions
 @public()
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 0."""
+    """The modified Bessel function of order 0.
+
+    Shape as x; overflows to inf (i0e does not).
+
+    >>> i0(fnp.array([0.0, 1.0]))
+    Array([1.       , 1.2660658], dtype=float32)
+    """
     return functions.multiply(bessel_i0e(x), functions.exp(functions.abs(x)))
 
 
 @public()
 def i1(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 1."""
+    """The modified Bessel function of order 1.
+
+    Shape as x; overflows to inf (i1e does not).
+
+    >>> i1(fnp.array([0.0, 1.0]))
+    Array([0.       , 0.5651591], dtype=float32)
+    """
     return functions.multiply(bessel_i1e(x), functions.exp(functions.abs(x)))
 
 

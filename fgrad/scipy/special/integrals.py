@@ -52,7 +52,13 @@ _EXP1 = Formula("exp1", in_double(_exp1), (in_double(lambda x: neg(div(exp(neg(x
 
 @public()
 def exp1(x: ArrayLike) -> Array:
-    """The exponential integral E1 for x > 0; inf at 0, NaN below."""
+    """The exponential integral E1 for x > 0; inf at 0, NaN below.
+
+    Shape as x; integers become the default float.
+
+    >>> exp1(fnp.array([0.5, 1.0, 10.0]))
+    Array([5.5977362e-01, 2.1938394e-01, 4.1569688e-06], dtype=float32)
+    """
     return unary("exp1", _EXP1.node, x)
 
 
