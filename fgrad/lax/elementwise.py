@@ -16,7 +16,7 @@ from fgrad import numpy as functions
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.numpy.common import binary, common, need, public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_real, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -558,7 +558,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """
     t = lift(x)
     node = t.node
-    low, high = [build.broadcast_to(cast_node(b, node.dtype), node.shape) for b in (min, max)]
+    low, high = [build.broadcast_to(cast_real(b, node.dtype), node.shape) for b in (min, max)]
     if not node.dtype.is_float:
         return Tracer(build.minimum(build.maximum(node, low), high), t.weak)
     raised = build.where(build.lt(node, low), low, node)

@@ -21,7 +21,7 @@ from fgrad.lax.shapes import full, full_like
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.index_check import within
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_real, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -223,7 +223,7 @@ def _scatter(
     t, indices = lift(operand), lift(scatter_indices).node
     d = ScatterDimensionNumbers(*dims)
     x = t.node
-    value = cast_node(updates, x.dtype)
+    value = cast_real(updates, x.dtype)
     _check_indices(indices, name)
     check_scatter(d, x.shape, indices.shape, value.shape)
     hidden = (*d.inserted_window_dims, *d.operand_batching_dims)

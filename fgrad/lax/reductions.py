@@ -16,7 +16,7 @@ from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import Stage
 from fgrad.trace.staging import trace, without_refs
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, is_scalar, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, cast_real, is_scalar, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.aval import Aval
@@ -148,10 +148,10 @@ def identity_of(op: Op, dtype: DType) -> Any:
 def with_init(op: Op, total: UOp, init: Any) -> UOp:
     """`total` combined with the initial value, unless that is the identity."""
     if is_scalar(init):
-        start = cast_node(init, total.dtype)
+        start = cast_real(init, total.dtype)
         if build.scalar_of(start) == identity_of(op, total.dtype):
             return total
-    start = cast_node(init, total.dtype)
+    start = cast_real(init, total.dtype)
     return uop(op, (total, build.broadcast_to(start, total.shape)))
 
 
@@ -217,7 +217,7 @@ class Combining:
 def _fold(xs: list[Any], inits: list[Any], combine: Combining, axes: Axes) -> list[Array]:
     nodes = [lift(x).node for x in xs]
     at = axes_of(axes, nodes[0].ndim, "reduce") if axes else ()
-    starts = [cast_node(i, x.dtype) for i, x in zip(inits, nodes, strict=True)]
+    starts = [cast_real(i, x.dtype) for i, x in zip(inits, nodes, strict=True)]
     return [Tracer(v) for v in folded(nodes, starts, combine, at)]
 
 

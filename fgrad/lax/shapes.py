@@ -14,7 +14,7 @@ from fgrad.lax.dimension_numbers import need
 from fgrad.numpy.common import axes_of, axis_of, filled, public, shape_of
 from fgrad.run.eager import freeze
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, cast_real, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import to_dtype
@@ -319,7 +319,7 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Ar
         raise note_user_line(
             ShapeError(f"pad of {x.shape} needs one (low, high, interior >= 0) for each axis, got {rows}")
         )
-    value = cast_node(padding_value, x.dtype)
+    value = cast_real(padding_value, x.dtype)
     if value.shape != ():
         raise note_user_line(ShapeError(f"pad needs a scalar padding_value, got shape {value.shape}"))
     return Tracer(padded(x, rows, value), t.weak)

@@ -13,7 +13,7 @@ from typing import Any
 from fgrad.errors import ArgumentError, DtypeError, OutOfBoundsError, ShapeError, note_user_line
 from fgrad.numpy.common import axis_of, public, shape_of
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_real, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -237,7 +237,7 @@ def dynamic_update_slice(
     Array([0, 1, 8, 9, 4], dtype=int64)
     """
     t = lift(operand)
-    value = cast_node(update, t.node.dtype)
+    value = cast_real(update, t.node.dtype)
     if value.ndim != t.ndim or any(k > n for k, n in zip(value.shape, t.shape, strict=True)):
         raise note_user_line(
             ShapeError(f"dynamic_update_slice cannot write a part of shape {value.shape} into {t.shape}")

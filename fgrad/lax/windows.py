@@ -11,7 +11,7 @@ from fgrad.lax.shapes import padded
 from fgrad.numpy.common import public
 from fgrad.trace import tree
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, is_scalar, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_real, is_scalar, lift
 from fgrad.uop import build
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
@@ -159,7 +159,7 @@ def _fold_windows(
     window: Any, strides: Any, padding: Any, grown: Any, spaced: Any,
 ) -> list[Array]:  # fmt: skip
     nodes = [lift(x).node for x in xs]
-    starts = [cast_node(i, x.dtype) for i, x in zip(inits, nodes, strict=True)]
+    starts = [cast_real(i, x.dtype) for i, x in zip(inits, nodes, strict=True)]
     opened = [_opened(x, i, window, strides, padding, grown, spaced) for x, i in zip(nodes, starts, strict=True)]
     return [Tracer(v) for v in folded([x for x, _ in opened], starts, combine, opened[0][1])]
 

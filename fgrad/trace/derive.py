@@ -5,23 +5,47 @@ memoised and simplified.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fgrad.errors import ConcretizationError
 from fgrad.trace.apply import Way
 from fgrad.trace.interpret import memo
 from fgrad.trace.jvp import jvp_of
 from fgrad.trace.ref import carried, uncarried
+from fgrad.trace.stage import Stage, opened
 from fgrad.trace.vjp import linearize, transpose_linear, vjp
 from fgrad.trace.widen import programs_of
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
-from fgrad.uop.node import open_param, paused_gc, substitute
+from fgrad.uop.node import UOp, open_param, paused_gc, substitute
 from fgrad.uop.op import CALLS, Op
 from fgrad.uop.program import Program, close
 from fgrad.uop.rewrite import step
 from fgrad.uop.simplify import simplify_program
 
+T = TypeVar("T")
+
 
 def _floating(program: Program, keep: int) -> list[int]:
     return [i for i, o in enumerate(program.outs[:keep]) if o.dtype.is_inexact]
+
+
+def with_values(derive: Callable[..., T], program: Program, nodes: Sequence[UOp], *rest: Any) -> T:
+    """derive(program, *rest); where a derivative rule asks for a value, again with `nodes` as what the parameters are.
+
+    A derivative that was found for certain values is not remembered.
+    """
+    try:
+        return derive(program, *rest)
+    except ConcretizationError:
+        pass
+    params = [open_param(p.dtype, p.shape, "an argument") for p in program.params]
+    stage = Stage("the derivative of a function", concrete=True)
+    stage.params = params
+    stage.concrete = dict(zip(params, nodes, strict=True))
+    with opened(stage):
+        return derive(Program(tuple(params), tuple(program.inline(params)), program.effects), *rest)
 
 
 @memo

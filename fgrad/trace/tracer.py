@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, ConcretizationError, TracerArrayConversionError, describe, note_user_line
+from fgrad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DtypeError,
+    TracerArrayConversionError,
+    describe,
+    note_user_line,
+)
 from fgrad.trace.arraylike import Array, refuse_value
 from fgrad.trace.stage import concrete_value, execute, hooks, origins, stages
 from fgrad.uop import build
@@ -168,6 +175,13 @@ def cast_node(x: ArrayLike, dtype: DType) -> UOp:
     return build.cast(t.node if t.wide is None or dtype.itemsize < 8 else t.wide, dtype)
 
 
+def cast_real(x: ArrayLike, dtype: DType) -> UOp:
+    """As `cast_node`; raises DtypeError where an imaginary part would be lost."""
+    if not dtype.is_complex and lift(x).node.dtype.is_complex:
+        raise note_user_line(DtypeError(f"complex values cannot be written into an array of {dtype}; take .real first"))
+    return cast_node(x, dtype)
+
+
 def promoted(*xs: ArrayLike, least: DType | None = None) -> tuple[list[UOp], DType, bool]:
     """-> (nodes of one dtype, that dtype, weak), by the promotion lattice. Shapes are left alone.
 
@@ -203,6 +217,7 @@ __all__ = [
     "aval_of",
     "broadcast",
     "cast_node",
+    "cast_real",
     "is_arraylike",
     "is_scalar",
     "lift",

@@ -19,7 +19,14 @@ from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, Ordering
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
 from fgrad.trace.custom import with_known_refs
-from fgrad.trace.derive import gradient_program, holds_rules, jvp_program, linearize_program, transpose_from
+from fgrad.trace.derive import (
+    gradient_program,
+    holds_rules,
+    jvp_program,
+    linearize_program,
+    transpose_from,
+    with_values,
+)
 from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.ref import Held, Ref, carried, hide_refs, show_refs, uncarried
 from fgrad.trace.stage import Stage
@@ -181,7 +188,7 @@ def value_and_grad(
             closed = close_over(bound, operands, tree.structure((moving, {})), stage)
             _check_scalar(fun, closed, sizes[-1] if has_aux else closed.out_tree, holomorphic)
             wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
-            return closed, gradient_program(closed.program, wrt, closed.reversed_refs)
+            return closed, with_values(gradient_program, closed.program, closed.nodes, wrt, closed.reversed_refs)
 
         closed, program = with_known_refs(derived)
         weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
@@ -315,7 +322,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         moving = _tangents([t.aval for t in operands], spec, tuple(tangents), "jvp")
         wrt = tuple([closed.captured + i for i, t in enumerate(moving) if t is not None])
         keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
-        return closed, moving, keep, jvp_program(closed.program, wrt, keep)
+        return closed, moving, keep, with_values(jvp_program, closed.program, closed.nodes, wrt, keep)
 
     closed, moving, keep, program = with_known_refs(derived)
     nodes = [*closed.nodes, *[t.node for t in moving if t is not None]]
@@ -482,7 +489,8 @@ def _linearized(
         closed, operands, spec = _close(target, primals, what)
         wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
         keep = sizes[-1].num_leaves if has_aux else len(closed.out_avals)
-        forward, linear = linearize_program(closed.program, wrt, keep, closed.reversed_refs)
+        ways = closed.reversed_refs
+        forward, linear = with_values(linearize_program, closed.program, closed.nodes, wrt, keep, ways)
         if what == "vjp" and holds_rules(closed.program):  # what their rules use must be known before anything runs
             with suppress(Exception):  # other errors are for who calls the result
                 transpose_from(linear, len(forward.outs) - len(closed.program.outs))

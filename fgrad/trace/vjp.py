@@ -23,7 +23,8 @@ def _tangents(
     program: Program, wrt: Sequence[int]
 ) -> tuple[list[UOp], list[UOp], list[UOp | None], set[UOp]]:
     """-> (tangent params of `wrt`, primal outs, tangent outs, linear nodes), after the split."""
-    if any(u.op in CALLS for u in program.nodes):
+    is_open = any(p.born >= 0 for p in program.params)  # tidying would close it
+    if not is_open and any(u.op in CALLS for u in program.nodes):
         program = tidy_program(
             program
         )  # less to differentiate; operands of loops in their smallest form

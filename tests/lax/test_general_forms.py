@@ -236,3 +236,21 @@ def test_positions_and_bit_counts_come_in_integers():
     with pytest.raises(DtypeError, match="population_count does not accept dtype bool"):
         lax.population_count(True)
     assert int(reduce(lax.add, lax.population_count(np.array([3, 4])))) == 3
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: lax.dynamic_update_slice(x, x[:1] * 1j, (0,)),
+        lambda x: lax.dynamic_update_index_in_dim(x, 1j, 0, 0),
+        lambda x: lax.scatter(x, np.array([[0]]), x[:1] * 1j, lax.ScatterDimensionNumbers((), (0,), (0,))),
+        lambda x: lax.pad(x, 1j, [(1, 0, 0)]),
+        lambda x: lax.reduce(x, 1j, lax.add, (0,)),
+        lambda x: lax.reduce_window(x, 1j, pythagoras, (2,)),
+        lambda x: lax.clamp(0.0, x, 1j),
+    ],
+)
+def test_imaginary_parts_are_not_dropped(write):
+    for run in (write, jit(write)):
+        with pytest.raises(DtypeError, match="complex values cannot be written into an array of float32"):
+            run(fnp.ones(3))

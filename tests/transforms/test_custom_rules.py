@@ -157,14 +157,15 @@ def test_second_derivatives_of_rules_with_loops(operands: Any) -> None:
         agree(lambda f: grad(lambda w, y: fnp.sum(gradient(f)(w, y)[0] ** 2), (0, 1)), f, operands)
 
 
-def test_a_backward_rule_has_no_values() -> None:
+def test_a_backward_rule_that_runs_later_has_no_values() -> None:
     @custom_vjp
     def f(x: Any) -> Any:
         return 2 * x
 
     f.defvjp(lambda x: (2 * x, x), lambda kept, ct: (ct if kept > 0 else -ct,))
+    assert float(grad(f)(1.5)) == 1  # but here the whole backward pass is derived at once
     with pytest.raises(ConcretizationError, match="inside the backward rule of .*f"):
-        grad(f)(1.5)
+        vjp(f, 1.5)[1](1.0)
 
 
 @pytest.mark.parametrize("kind", ["custom_vjp", "custom_jvp"])
@@ -298,3 +299,44 @@ def test_a_rule_that_is_missing_is_named() -> None:
         custom_jvp(fnp.sin)(1.0)
     with pytest.raises(MissingRuleError, match="defvjp"):
         grad(custom_vjp(fnp.sin))(1.0)
+
+
+# ---- rules that choose by value
+def by_sign() -> Any:
+    """2 x, with a derivative of 2 or -2 by the sign of x."""
+
+    @custom_jvp
+    def f(x: Any) -> Any:
+        return 2 * x
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return f(x), 2 * dx if x > 0 else -2 * dx
+
+    return f
+
+
+def test_a_jvp_rule_may_branch_on_what_an_unjitted_transformation_knows() -> None:
+    f = by_sign()
+    for x, want in ((3.0, 2.0), (-3.0, -2.0), (3.0, 2.0)):
+        assert float(grad(f)(x)) == want
+        assert float(jvp(f, (x,), (1.0,))[1]) == want
+        assert float(linearize(f, x)[1](1.0)) == want
+        assert float(vjp(f, x)[1](1.0)[0]) == want
+        assert float(grad(lambda v: f(v * v - 4) * v)(x)) == 2 * 5 + 2 * 2 * x * x
+        assert float(grad(lambda v: grad(f)(v) * v)(x)) == want
+    for call in (lambda: jit(grad(f))(3.0), lambda: vmap(grad(f))(fnp.ones(2))):
+        with pytest.raises(ConcretizationError, match="asked for its value"):
+            call()
+
+
+def test_a_vjp_rule_may_branch_on_what_an_unjitted_transformation_knows() -> None:
+    @custom_vjp
+    def f(x: Any) -> Any:
+        return 2 * x
+
+    f.defvjp(lambda x: (2 * x, x if x > 0 else -x), lambda x, ct: (ct * x if x > 1 else ct,))
+    assert [float(grad(f)(x)) for x in (3.0, -3.0, 0.5)] == [3, 3, 1]
+    with pytest.raises(ConcretizationError, match="asked for its value"):
+        jit(grad(f))(3.0)
