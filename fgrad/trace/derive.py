@@ -13,7 +13,7 @@ from fgrad.trace.apply import Way
 from fgrad.trace.interpret import memo
 from fgrad.trace.jvp import jvp_of
 from fgrad.trace.ref import carried, uncarried
-from fgrad.trace.stage import Stage, opened
+from fgrad.trace.stage import Stage, concrete_value, opened
 from fgrad.trace.vjp import linearize, transpose_linear, vjp
 from fgrad.trace.widen import programs_of
 from fgrad.uop import build
@@ -39,7 +39,8 @@ def with_values(derive: Callable[..., T], program: Program, nodes: Sequence[UOp]
     try:
         return derive(program, *rest)
     except ConcretizationError:
-        pass
+        if concrete_value(nodes) is None:
+            raise
     params = [open_param(p.dtype, p.shape, "an argument") for p in program.params]
     stage = Stage("the derivative of a function", concrete=True)
     stage.params = params

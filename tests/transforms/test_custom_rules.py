@@ -327,7 +327,7 @@ def test_a_jvp_rule_may_branch_on_what_an_unjitted_transformation_knows() -> Non
         assert float(grad(lambda v: f(v * v - 4) * v)(x)) == 2 * 5 + 2 * 2 * x * x
         assert float(grad(lambda v: grad(f)(v) * v)(x)) == want
     for call in (lambda: jit(grad(f))(3.0), lambda: vmap(grad(f))(fnp.ones(2))):
-        with pytest.raises(ConcretizationError, match="asked for its value"):
+        with pytest.raises(ConcretizationError, match="inside the jvp rule of f"):
             call()
 
 
@@ -338,5 +338,5 @@ def test_a_vjp_rule_may_branch_on_what_an_unjitted_transformation_knows() -> Non
 
     f.defvjp(lambda x: (2 * x, x if x > 0 else -x), lambda x, ct: (ct * x if x > 1 else ct,))
     assert [float(grad(f)(x)) for x in (3.0, -3.0, 0.5)] == [3, 3, 1]
-    with pytest.raises(ConcretizationError, match="asked for its value"):
+    with pytest.raises(ConcretizationError, match="inside the forward rule of f"):
         jit(grad(f))(3.0)
