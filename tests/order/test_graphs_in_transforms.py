@@ -300,13 +300,13 @@ def near(got: Any, want: Any) -> None:
 def test_the_values(name: str) -> None:
     f, pure = CASES[name]
     x = fnp.asarray(X)
-    want = pure(x)
-    near(f(x), want)
-    near(x, X)
-    near(fgrad.jit(f)(X), want)
     rows = fnp.asarray(np.stack([X, X[::-1]]))
-    near(fgrad.vmap(f)(rows), [pure(r) for r in rows])
-    near(lax.map(f, rows), [pure(r) for r in rows])
+    near(f(x), pure(x))
+    near(x, X)
+    one, mapped, looped = fgrad.jit(lambda x, rows: (f(x), fgrad.vmap(f)(rows), lax.map(f, rows)))(X, rows)
+    near(one, pure(x))
+    for many in (mapped, looped):
+        near(many, [pure(r) for r in rows])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -316,16 +316,23 @@ def test_the_derivatives(name: str) -> None:
     def loss(g: F) -> F:
         return lambda x: fnp.sum(fnp.sin(g(x)) * np.array([1.0, 2.0, 3.0, 4.0]))
 
+    has_tangents = not any(u.op is Op.CALL for u in fgrad.make_program(f)(X).nodes)  # a kernel's rule has none
+
+    @fgrad.jit
+    def derivatives(x: Any) -> Any:
+        gradient = fgrad.grad(loss(f))
+        twice = fnp.stack([x, x])
+        directional = fgrad.jvp(loss(f), (x,), (x,))[1] if has_tangents else 0
+        mapped = (*fgrad.vmap(gradient)(twice), *lax.map(gradient, twice))
+        return (gradient(x), *mapped), directional, fgrad.jacrev(gradient)(x)
+
     x = fnp.asarray(X)
-    want = fgrad.grad(loss(pure))(x)
+    want, hessian = fgrad.jit(lambda x: (fgrad.grad(loss(pure))(x), fgrad.hessian(loss(pure))(x)))(x)
     near(fgrad.grad(loss(f))(x), want)
-    near(fgrad.jit(fgrad.grad(loss(f)))(X), want)
-    near(fgrad.vmap(fgrad.grad(loss(f)))(np.stack([X, X])), [want, want])
-    near(lax.map(fgrad.grad(loss(f)), np.stack([X, X])), [want, want])
-    near(fgrad.jacrev(fgrad.grad(loss(f)))(x), fgrad.hessian(loss(pure))(x))
-    has_rule = any("rule" in str(u.arg) for u in fgrad.make_program(f)(X).nodes if u.op is Op.CALL)
-    if not has_rule:  # the gradient function of a kernel says nothing of its tangents
-        near(fgrad.jvp(loss(f), (x,), (x,))[1], (want * x).sum())
+    gradients, directional, second = derivatives(x)
+    near(gradients, [want] * 5)
+    near(second, hessian)
+    near(directional, (want * x).sum() if has_tangents else 0)
 
 
 # ---- what is refused, under every interpreter in the same words, and nothing has happened
