@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import contractions, dispatch, elementwise, learning, loops, movement, startup
+from benchmarks import contractions, dispatch, elementwise, learning, loops, movement, startup, updates
 from benchmarks.measure import Times, Wait, interleave, peak_bandwidth, peak_flops
 from benchmarks.work import Library, Run, Work
 
-FAMILIES = (dispatch, elementwise, movement, contractions, learning, loops)
+FAMILIES = (dispatch, elementwise, movement, updates, contractions, learning, loops)
 TABLE = Path(__file__).parent.parent / "docs" / "performance-table.inc"
 
 

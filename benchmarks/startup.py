@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import updates
 from benchmarks.learning import MLP, MLP_BATCH, mlp_step, transformer_step
 from benchmarks.measure import Times
 from benchmarks.work import Library, numbers
@@ -109,6 +110,18 @@ def peak_memory(name: str) -> float:
     return peak_rss() - before
 
 
+def memory_of_updates(name: str) -> float:
+    """Bytes that updates of an array of 64 MiB, in a loop and by calls, added to what the process held before."""
+    lib = Library(name)
+    runs = [updates.in_a_loop(lib), updates.by_calls(lib)]
+    lib.wait(lib.jit(lambda x: x * 3)(lib.array(numbers(5))))
+    before = peak_rss()
+    for run in runs:
+        for _ in range(3):
+            lib.wait(run())
+    return peak_rss() - before
+
+
 CASES = (
     Case("compile x+c", 0.15, first_call(add_constant)),
     Case("compile MLP step", 0.2, first_call(mlp)),
@@ -117,6 +130,7 @@ CASES = (
     Case("second process, code on disk", 0.1, first_call(transformer_step), second=True),
     Case("import", 0.35, time_import),
     Case("peak memory of a train step", 1.0, peak_memory, unit="B"),
+    Case("peak memory of updates of 2 x 64 MiB", 1.0, memory_of_updates, unit="B"),
 )
 
 
