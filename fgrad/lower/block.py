@@ -144,11 +144,13 @@ class _Builder:
     # ---- clusters
     def _cluster(self, c: Cluster, parts: Partition) -> None:
         own = set(c.nodes)
+        # an UPDATE needs a value in memory that reads what it writes over
+        values = {under(s) for u in c.nodes if u.op is Op.UPDATE for s in u.src[1:]} & parts.stored
 
         def is_leaf(u: UOp) -> bool:
             if u in own:
                 return False
-            if u.op in (Op.PARAM, Op.GET) or u.op in OPAQUE:
+            if u.op in (Op.PARAM, Op.GET) or u.op in OPAQUE or u in values:
                 return True
             # stored views are for those that need them in memory; others look through them
             return u in parts.stored and (u.op in ELEMENTS or u.op is Op.REDUCE)
@@ -252,7 +254,7 @@ class _Builder:
         reads, writes = self._operands(u), self._results(u)
         in_place = tuple([body.aliases.get(j) == scan.consts + j for j in range(scan.carry)])
         spare = self._spare(scan.body.outs[: scan.carry], in_place)
-        reads = self._start(reads, writes, in_place, scan.consts, u)
+        reads = self._start(reads, writes, _carried(in_place, scan.consts), [under(s) for s in u.src])
         work = self.block.memory(Home.TEMP, dt.uint8, body.bytes)
         step = ScanStep(
             reads,
@@ -263,7 +265,7 @@ class _Builder:
             spare=spare,
             work=work,
         )
-        self._finish_loop(step)
+        self._finish(step)
 
     def _while(self, u: UOp) -> None:
         loop: While = u.arg
@@ -275,14 +277,14 @@ class _Builder:
         reads, writes = self._operands(u), self._results(u)
         in_place = tuple([body.aliases.get(j) == loop.consts + j for j in range(count)])
         spare = self._spare(loop.body.outs, in_place)
-        reads = self._start(reads, writes, in_place, loop.consts, u)
+        reads = self._start(reads, writes, _carried(in_place, loop.consts), [under(s) for s in u.src])
         work = self.block.memory(Home.TEMP, dt.uint8, max(cond.bytes, body.bytes))
         flag = self.block.memory(Home.TEMP, dt.bool_, 1)
         step = WhileStep(
             reads, (*writes, *spare, work, flag), loop=loop, cond=cond, body=body, in_place=in_place, spare=spare,
             flag=flag, work=work,
         )  # fmt: skip
-        self._finish_loop(step)
+        self._finish(step)
 
     def _spare(self, outs: Sequence[UOp], in_place: tuple[bool, ...]) -> tuple[int, ...]:
         """A second buffer for each carry that does not stay in place (else -1 is left out)."""
@@ -292,38 +294,65 @@ class _Builder:
         ])  # fmt: skip
 
     def _start(
-        self,
-        reads: tuple[int, ...],
-        writes: tuple[int, ...],
-        in_place: tuple[bool, ...],
-        consts: int,
-        u: UOp,
+        self, reads: Sequence[int], writes: Sequence[int], same: Mapping[int, int], sources: Sequence[UOp]
     ) -> tuple[int, ...]:
-        """Carries that stay in place begin as a copy in the result's memory."""
+        """Operands that become a result in place (`same`: result -> operand) begin as a copy in its memory."""
         out = list(reads)
         self._pending: list[tuple[CopyStep, int, int]] = []
-        for j, same in enumerate(in_place):
-            s = under(u.src[consts + j])
-            if same and s.size:
-                copy = self._copy(s, reads[consts + j], writes[j])
-                self._pending.append((copy, reads[consts + j], writes[j]))
-                out[consts + j] = writes[j]
-            elif same:
-                out[consts + j] = writes[j]
+        for j, i in same.items():
+            if sources[i].size:
+                copy = self._copy(sources[i], reads[i], writes[j])
+                self._pending.append((copy, reads[i], writes[j]))
+            out[i] = writes[j]
         return tuple(out)
 
-    def _finish_loop(self, step: Step) -> None:
+    def _finish(self, step: Step) -> None:
         self.block.steps.append(step)
         for copy, old, new in self._pending:
             self.block.replacements.append(Replacement(copy, step, old, new))
 
     def _cond(self, u: UOp) -> None:
         cond: Cond = u.arg
-        branches = tuple([build_block(b, self.context) for b in cond.branches])
-        for b in branches:
-            place(b, {}, exact=True)
+        same: dict[int, int] | None = None  # result -> the operand whose memory it takes in every branch
+        while True:
+            branches = tuple([build_block(b, self.context) for b in cond.branches])
+            same = _taken_over(branches) if same is None else same
+            for b in branches:
+                place(b, same, exact=True)
+            agreed = {j: slot for j, slot in same.items() if all(b.aliases.get(j) == slot for b in branches)}
+            if agreed == same:
+                break
+            same = agreed
         work = self.block.memory(Home.TEMP, dt.uint8, max([b.bytes for b in branches]))
-        writes = (*self._results(u), work)
-        self.block.steps.append(
-            CondStep(self._operands(u), writes, index_dtype=u.src[0].dtype, branches=branches, work=work)
+        results = self._results(u)
+        index, *operands = self._operands(u)
+        reads = self._start(operands, results, same, [under(s) for s in u.src[1:]])
+        step = CondStep(
+            (index, *reads), (*results, work), index_dtype=u.src[0].dtype, branches=branches, work=work
         )
+        self._finish(step)
+
+
+def _carried(in_place: Sequence[bool], consts: int) -> dict[int, int]:
+    """Carries that stay in one buffer: {result: operand}."""
+    return {j: consts + j for j, same in enumerate(in_place) if same}
+
+
+def _taken_over(branches: Sequence[Block]) -> dict[int, int]:
+    """Results that every branch could make in the memory of the same operand of theirs: {result: operand}."""
+    found: dict[int, int] = {}
+    for j in range(len(branches[0].outs)):
+        slots = {_first_version(b, b.outs[j]) for b in branches}
+        slot = slots.pop()
+        if slot is not None and not slots and slot not in found.values():
+            found[j] = slot
+    return found
+
+
+def _first_version(block: Block, memory: int) -> int | None:
+    """The parameter slot that a memory could have been since the first version of its contents."""
+    older = {r.new: r.old for r in block.replacements}
+    while memory in older:
+        memory = older[memory]
+    found = block.memories[memory]
+    return found.number if found.home is Home.PARAM else None

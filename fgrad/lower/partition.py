@@ -10,9 +10,10 @@ are clusters of one node whose operands are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from heapq import heappop, heappush
 
 from fgrad.lower.contract import Contraction, recognise
 from fgrad.lower.cost import EXPENSIVE, op_cost
@@ -92,6 +93,7 @@ class _Partitioner:
         nodes = toposort(outs)
         self.order = {u: i for i, u in enumerate(nodes)}
         nodes = [u for u in nodes if isinstance(u.dtype, tuple) or u.size]
+        versions: dict[UOp, UOp] = {}  # UPDATE -> the first version of what it is a version of
         self.required: set[UOp] = set()  # in memory as they are: outputs, operands of opaque ops
         for o in outs:
             self.required.add(under(o))
@@ -99,6 +101,10 @@ class _Partitioner:
             if u.op in OPAQUE:
                 for s in opaque_operands(u):
                     self.required.add(under(s))
+                if u.op is Op.UPDATE:
+                    old = under(u.src[0])
+                    versions[u] = versions.get(old, old)
+                    self.required.update(_apart(u, versions))
         self.nodes = [
             u
             for u in nodes
@@ -350,6 +356,25 @@ class _Partitioner:
                         out.setdefault(p, []).append(c)
         return out
 
+    def below(self, c: Cluster) -> list[UOp]:
+        """What `c` reads or waits for: nodes of other clusters, and parameters."""
+        found: dict[UOp, None] = {}
+        seen: set[UOp] = set()
+        stack = list(c.nodes)
+        while stack:
+            for e in self.edges[stack.pop()]:
+                q = e.node
+                if q in seen:
+                    continue
+                seen.add(q)
+                if q.op is Op.PARAM:
+                    found[q] = None
+                elif q not in self.of:
+                    stack.append(q)
+                elif find(self.of[q]) is not c:
+                    found[q] = None
+        return list(found)
+
     def clusters(self) -> list[Cluster]:
         seen: dict[int, Cluster] = {}
         for u in self.nodes:
@@ -470,6 +495,40 @@ def opaque_operands(u: UOp) -> tuple[UOp, ...]:
     return u.src
 
 
+def _apart(u: UOp, versions: Mapping[UOp, UOp]) -> list[UOp]:
+    """What an UPDATE must find in memory so that it can be done in place: a value (or gate) that depends on other
+    elements of the old version than those it replaces, or on older versions, if it is small beside that.
+    """
+    old, own = under(u.src[0]), u.src[1 + u.arg.indexed :]
+    out = []
+    for x in (u.src[1], *own[len(own) - u.arg.gated :]):
+        if 0 < 2 * x.size <= old.size and _reads_elsewhere(x, old, u, versions):
+            out.append(under(x))
+    return out
+
+
+def _reads_elsewhere(root: UOp, old: UOp, update: UOp, versions: Mapping[UOp, UOp]) -> bool:
+    """Whether `root` depends on a version of `old` in another way than elementwise on this one where `update` writes.
+    """
+    first = versions[update]
+    here = (update.arg.box, update.src[2 : 2 + sum(b[0] is None for b in update.arg.box or ())])
+    stack, seen = [(root, True)], {(root, True)}
+    while stack and len(seen) < MAX_NODES:
+        x, is_elementwise = stack.pop()
+        if versions.get(x, x) is first:
+            return True
+        if is_elementwise and x.op is Op.SHRINK and under(x.src[0]) is old and (x.arg, x.src[1:]) == here:
+            continue
+        if x.op in OPAQUE or x.op is Op.REDUCE:  # in memory anyway
+            continue
+        same = is_elementwise and (x.op in ELEMENTS or x.op in (Op.AFTER, Op.EXPAND))
+        for s in x.src:
+            if (s, same) not in seen:
+                seen.add((s, same))
+                stack.append((s, same))
+    return False
+
+
 def _copied(u: UOp) -> list[Edge]:
     """What a view (or constant) that is to be copied reads."""
     return [Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED) for e in edges(u) if e.node is not u]
@@ -498,6 +557,73 @@ def _product(shape: tuple[int, ...]) -> int:
     return n
 
 
+def _olds(u: UOp) -> list[UOp]:
+    """The old versions that an op could work on in place."""
+    match u.op:
+        case Op.UPDATE:
+            return [under(u.src[0])]
+        case Op.SCAN:
+            return [under(s) for s in u.src[u.arg.consts : u.arg.consts + u.arg.carry]]
+        case Op.WHILE:
+            return [under(s) for s in u.src[u.arg.consts :]]
+    return []
+
+
+def _in_order(p: _Partitioner) -> list[Cluster]:
+    """The clusters by stage, but an op that could work in place after the others that read the old version, where
+    those do not depend on it.
+    """
+    clusters = p.clusters()
+    olds = [dict.fromkeys([o for u in c.nodes for o in _olds(u)]) for c in clusters]
+    watched = {o for mine in olds for o in mine}
+    if not watched:
+        return clusters
+    number = {id(c): i for i, c in enumerate(clusters)}
+    after: list[list[int]] = [[] for _ in clusters]  # who reads what cluster i computes
+    waits = [0] * len(clusters)
+    readers: dict[UOp, list[int]] = {o: [] for o in watched}
+    for i, c in enumerate(clusters):
+        for q in p.below(c):
+            if q in watched:
+                readers[q].append(i)
+            j = number[id(find(p.of[q]))] if q in p.of else i
+            if j != i:
+                after[j].append(i)
+                waits[i] += 1
+    left = {o: len(found) for o, found in readers.items()}
+    ready: list[int] = []
+    late: list[int] = []  # other readers of the old version are still to come
+
+    def is_free(i: int) -> bool:
+        return all(left[o] <= 1 for o in olds[i])
+
+    def put(i: int) -> None:
+        heappush(ready if is_free(i) else late, i)
+
+    for i, n in enumerate(waits):
+        if n == 0:
+            put(i)
+    out: list[Cluster] = []
+    done = [False] * len(clusters)
+    while len(out) < len(clusters):
+        i = heappop(ready if ready else late)
+        if done[i]:
+            continue
+        done[i] = True
+        out.append(clusters[i])
+        for o in [o for o in p.below(clusters[i]) if o in watched]:
+            left[o] -= 1
+            if left[o] == 1:
+                for j in readers[o]:
+                    if waits[j] == 0 and not done[j] and is_free(j):
+                        heappush(ready, j)
+        for j in after[i]:
+            waits[j] -= 1
+            if waits[j] == 0:
+                put(j)
+    return out
+
+
 def partition(outs: Sequence[UOp]) -> Partition:
     """The clusters of a prepared program."""
     p = _Partitioner(outs)
@@ -506,7 +632,7 @@ def partition(outs: Sequence[UOp]) -> Partition:
     p.assign()
     p.sink()
     stored = p.stored()
-    clusters = p.clusters()
+    clusters = _in_order(p)
     for c in clusters:
         c.nodes = sorted(set(c.nodes), key=p.order.__getitem__)
     of = {u: find(c) for u, c in p.of.items()}
