@@ -218,6 +218,8 @@ class Dispatcher:
 
     def entry(self, leaves: Sequence[Any], in_tree: tree.TreeDef, statics: Any, donated: frozenset[int]) -> Entry:
         """The entry for these concrete leaves, compiled now if it is new."""
+        if donated:  # a Ref gives its memory anyway
+            donated = frozenset([i for i in donated if not isinstance(leaves[i], Ref)])
         kinds = tuple([x.sig.key if type(x) is DeviceArray else kind_of(x, leaves) for x in leaves])
         key = (in_tree, kinds, statics, donated, config.state)
         entry = self.entries.get(key)
@@ -411,7 +413,7 @@ class Dispatcher:
             # a Ref outlives a call that fails: it keeps its version, or where that was overwritten, what is there now
             for i, (old, sig, address) in zip(traced.finals, versions, strict=True):
                 if first_ref + i in taken:
-                    refs[i].put(next(outs[k] for k, number in aliases.items() if number == first_ref + i))
+                    refs[i].hold(next(outs[k] for k, number in aliases.items() if number == first_ref + i))
                 else:
                     old.sig, old.addr = sig, address
             raise
@@ -419,7 +421,7 @@ class Dispatcher:
             put(address)
         n = len(entry.out_sigs)
         for i, out in zip(traced.finals, outs[n:], strict=True):
-            refs[i].put(out)
+            refs[i].hold(out)
         return tree.unflatten(traced.out_tree, outs[:n])
 
 

@@ -152,7 +152,10 @@ def apply(
         results = hooks.execute_program(program, materialise(nodes), weak)
     for slot, out in program.effects:
         assert refs is not None, "a program with effects is applied where its Refs are known"
-        refs[slot].put(results[out])
+        if is_tracing():
+            refs[slot].put(results[out])
+        else:
+            refs[slot].hold(results[out])
     return results
 
 

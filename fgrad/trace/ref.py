@@ -109,6 +109,11 @@ class Ref:
         # two references are ours (the attribute and the local), one is getrefcount's argument
         return array if sys.getrefcount(array) <= 3 else array.__copy__()
 
+    def hold(self, array: Any) -> None:
+        """Make a concrete array of the Ref's shape and dtype, which nobody else has, the current contents."""
+        self._alive()
+        self._array = array
+
     def put(self, value: Any) -> None:
         """Make `value` (of the Ref's shape; cast to its dtype) the current contents."""
         self._alive()
@@ -116,7 +121,7 @@ class Ref:
         if not stack:
             if self._array is None:
                 raise _ended(self)
-            self._array = run_cast(value, self._aval)
+            self._array = _own(value, self._aval)
             return
         node = cast_node(value, self._aval.dtype)
         if node.shape != self._aval.shape:
@@ -394,11 +399,11 @@ def begin(ref: Ref, contents: UOp, reverse: UOp | None = None) -> None:
         versions[ref.reverse] = Version(None, reverse)
 
 
-def run_cast(value: Any, aval: Aval) -> Any:
-    """`value` as a concrete array of exactly that aval."""
-    from_value = lift(value)
-    node = build.broadcast_to(build.cast(from_value.node, aval.dtype), aval.shape)
-    return execute([node])[0]
+def _own(value: Any, aval: Aval) -> Any:
+    """`value` as a concrete array of exactly that aval, which nobody else has: it may be donated, this one not."""
+    node = build.broadcast_to(build.cast(lift(value).node, aval.dtype), aval.shape)
+    array = execute([node])[0]
+    return array.__copy__() if array is value else array
 
 
 def new_ref(x: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
@@ -415,7 +420,7 @@ def new_ref(x: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref
     aval = Aval(t.node.dtype, t.shape)
     stack = stages()
     if not stack:
-        return Ref(aval, run_cast(x, aval))
+        return Ref(aval, _own(x, aval))
     return ref_over(t.node)
 
 

@@ -194,6 +194,27 @@ def test_a_captured_array_that_was_given_away_is_refused() -> None:
         f(1.0)
 
 
+def test_a_ref_outlives_the_array_that_it_was_made_of() -> None:
+    take = jit(lambda x: x * 2, donate_argnums=0)
+    x, y = fnp.arange(3.0) * 1, fnp.ones(3) * 1
+    r = new_ref(x)
+    take(x)
+    assert r[...].tolist() == [0, 1, 2]
+    r[...] = y
+    take(y)
+    r[0] += 1
+    assert r[...].tolist() == [2, 1, 1]
+
+
+def test_a_ref_may_be_named_among_the_donated() -> None:
+    add = jit(lambda r, x: r.addupdate(..., x), donate_argnums=(0, 1))
+    r, x = new_ref(fnp.zeros(3)), fnp.ones(3) * 1
+    add(r, x)
+    assert r[...].tolist() == [1] * 3 and x.is_deleted()
+    add(r, fnp.ones(3))
+    assert r[...].tolist() == [2] * 3
+
+
 def test_results_share_no_memory() -> None:
     x = fnp.arange(6.0)
     same = jit(lambda x: (x, x, x.reshape(2, 3), x * 1))(x)
