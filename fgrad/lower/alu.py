@@ -23,7 +23,8 @@ from fgrad.uop.node import UOp, const_value
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
 INLINE_COST = 50  # longer functions are called: compiling them at every use costs more than the calls
-FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)} | {Op.ERF_INV: "erfinv"}
+_SMOOTH = (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP)
+FUNCTION_NAME = {op: op.name.lower() for op in _SMOOTH} | {Op.ERF_INV: "erfinv"}
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al. 2011, table 2, threefry2x32
 _ROUNDING = {Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc", Op.ROUND: "roundeven"}
 

@@ -8,7 +8,8 @@ from fgrad.uop.node import UOp
 from fgrad.uop.op import FLOAT_FUNCTIONS, Op
 
 _NAMES = {Op.ERF_INV: "erfinv"}
-_COST = {op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)}
+_SMOOTH = (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP)
+_COST = {op: FUNCTIONS[_NAMES.get(op, op.name.lower())].cost for op in _SMOOTH}
 _COST |= {
     Op.DIV: 6,
     Op.IDIV: 30,

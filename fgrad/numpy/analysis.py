@@ -5,18 +5,15 @@ Integers and bools become the default float."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from fgrad.numpy.common import alias, binary, common, lift, need, public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.maybe import Maybe, add_, mul_
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import Number
-from fgrad.uop.node import UOp, open_param, uop
+from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
-from fgrad.uop.program import Call, close, gets
 
 __all__ = [
     "acos", "acosh", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
@@ -156,34 +153,7 @@ def cbrt(x: ArrayLike) -> Array:
 
 def log_add(x: UOp, y: UOp) -> UOp:
     """log(exp(x) + exp(y)) of two reals, without overflow."""
-    p, q = open_param(x.dtype, x.shape), open_param(y.dtype, y.shape)
-    body = close((p, q), [_log_add(p, q)])
-    call = Call(body, "custom_jvp", "logaddexp", _LOG_ADD)
-    return gets(uop(Op.CALL, (x, y), call))[0]
-
-
-def _log_add(x: UOp, y: UOp) -> UOp:
-    """Equal operands first, so that inf - inf never arises."""
-    equal = build.eq(x, y)
-    gap = build.where(equal, build.zeros_like(x), build.sub(x, y))
-    rest = uop(Op.LOG1P, (build.exp(build.neg(build.abs_(gap))),))
-    return build.where(equal, build.add(x, math.log(2)), build.add(build.maximum(x, y), rest))
-
-
-class _LogAdd:
-    """The derivative of `log_add`: smooth where the operands are equal, in every order."""
-
-    def jvp(self, primals: Sequence[UOp], tangents: Sequence[Maybe]) -> tuple[list[UOp], list[Maybe]]:
-        """Each operand's share is the sigmoid of what it is ahead; of equal infinities a half."""
-        x, y = primals
-        dx, dy = tangents
-        same = build.and_(build.eq(x, y), build.eq(build.abs_(x), math.inf))
-        ahead = build.where(same, build.zeros_like(x), build.sub(x, y))
-        behind = uop(Op.SIGMOID, (build.neg(ahead),))
-        return [log_add(x, y)], [add_(mul_(dx, uop(Op.SIGMOID, (ahead,))), mul_(dy, behind))]
-
-
-_LOG_ADD = _LogAdd()
+    return uop(Op.LOGADDEXP, (x, y))
 
 
 def _complex_log_add(x: UOp, y: UOp) -> UOp:

@@ -301,9 +301,11 @@ def _intersection(x: ArrayLike, y: ArrayLike, fill_value: Any, size: int) -> tup
 
 @public(static=("size", "assume_unique"))
 def _difference(x: ArrayLike, y: ArrayLike, fill_value: ArrayLike, size: int, assume_unique: bool) -> Array:
-    a, b = _flat_pair(x, y)
+    missing = build.not_(_in(*_flat_pair(x, y)))
+    own = listed(x)
+    flat = build.reshape(own.node, (own.size,))
     pick = _picked if assume_unique else _kept  # NumPy then leaves the order as it is
-    return Tracer(pick(a, build.not_(_in(a, b)), size, fill_value))
+    return Tracer(pick(flat, missing, size, fill_value))
 
 
 @public(static=("size",))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from fgrad.errors import ShapeError, note_user_line
-from fgrad.numpy.common import broadcast, lift, public
+from fgrad.numpy.common import as_array, broadcast, lift, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -39,7 +41,6 @@ _MODES: dict[str, Callable[[UOp, int], UOp]] = {
 }
 
 
-@public(static=("order", "mode"))
 def map_coordinates(
     input: ArrayLike, coordinates: Sequence[ArrayLike], order: int, mode: str = "constant", cval: ArrayLike = 0.0
 ) -> Array:
@@ -58,15 +59,21 @@ def map_coordinates(
         raise NotImplementedError(f"map_coordinates requires order<=1, got {order}; splines are not there")
     if mode not in _MODES:
         raise NotImplementedError(f"map_coordinates does not yet support mode {mode!r}; use one of {', '.join(_MODES)}")
+    rank = np.ndim(input)
+    if len(coordinates) != rank:
+        raise note_user_line(
+            ShapeError(
+                f"map_coordinates: coordinates must be a sequence of length {rank} (input.ndim), got {len(coordinates)}"
+            )
+        )
+    return _mapped(input, [as_array(c) for c in coordinates], cval, order, mode)
+
+
+@public(static=("order", "mode"))
+def _mapped(input: ArrayLike, coordinates: Sequence[ArrayLike], cval: ArrayLike, order: int, mode: str) -> Array:
     t = lift(input)
     x = t.node
     places = [lift(c).node for c in coordinates]
-    if len(places) != x.ndim:
-        raise note_user_line(
-            ShapeError(
-                f"map_coordinates: coordinates must be a sequence of length {x.ndim} (input.ndim), got {len(places)}"
-            )
-        )
     places = broadcast("map_coordinates", *places) if places else []
     shape = places[0].shape if places else ()
     wide = dt.float64 if x.dtype.is_int else x.dtype

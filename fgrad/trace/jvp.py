@@ -145,6 +145,7 @@ def _(u: UOp, dx: UOp) -> UOp:
 
 jvp(Op.ATANH)(lambda u, dx: div(dx, _one_minus_square(u.src[0])))
 jvp(Op.SIGMOID)(lambda u, dx: _settled(u.src[0], mul(dx, mul(u, sub(1, u)))))
+jvp(Op.SOFTPLUS)(lambda u, dx: mul(dx, uop(Op.SIGMOID, (u.src[0],))))
 
 
 def _gauss(x: UOp) -> UOp:
@@ -258,6 +259,15 @@ def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
     safe = where(origin, 1, u)
     x, y = u.src
     return where_(origin, None, add_(mul_(dx, div(x, safe)), mul_(dy, div(y, safe))))
+
+
+@jvp(Op.LOGADDEXP)
+def _(u: UOp, dx: Maybe, dy: Maybe) -> Maybe:
+    """Each operand's share is the sigmoid of what it is ahead; of equal infinities a half."""
+    x, y = u.src
+    same = and_(eq(x, y), eq(uop(Op.ABS, (x,)), math.inf))
+    ahead = where(same, const_like(0, x), sub(x, y))
+    return add_(mul_(dx, uop(Op.SIGMOID, (ahead,))), mul_(dy, uop(Op.SIGMOID, (neg(ahead),))))
 
 
 @jvp(Op.COPYSIGN)

@@ -23,7 +23,8 @@ SINGULAR = frozenset((
 _PASSES = frozenset((
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.WINDOW, Op.SKEW, Op.CAST,
     Op.NEG, Op.ABS, Op.ADD, Op.MUL, Op.REAL, Op.IMAG, Op.COMPLEX, Op.REDUCE, Op.PREFIX, Op.GATHER,
-    Op.AFTER, Op.COPY, Op.MAX, Op.MIN, Op.SIN, Op.COS, Op.ASINH, Op.HYPOT, *ROUNDING,
+    Op.AFTER, Op.COPY, Op.MAX, Op.MIN, Op.SIN, Op.COS, Op.ASINH, Op.SOFTPLUS, Op.HYPOT,
+    Op.LOGADDEXP, *ROUNDING,
 ))  # fmt: skip
 _VIEWS = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.CAST, Op.AFTER, Op.COPY)
 _LOOK = 48  # nodes looked at before a factor counts as singular
@@ -216,7 +217,7 @@ def _sign(x: UOp, deep: int) -> int:
         return max(sign(x.src[0], deep - 1), NOT_NEGATIVE)
     if x.op is Op.COSH:
         return POSITIVE
-    if x.op in (Op.ABS, Op.EXP, Op.EXP2, Op.SIGMOID, Op.HYPOT):
+    if x.op in (Op.ABS, Op.EXP, Op.EXP2, Op.SIGMOID, Op.SOFTPLUS, Op.HYPOT):
         return NOT_NEGATIVE
     return UNKNOWN
 

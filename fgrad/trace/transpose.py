@@ -142,7 +142,7 @@ def _(u: UOp, ct: UOp, linear: Flags) -> Parts:
 
 
 transpose.refuse(Op.IDIV, *BITWISE, Op.SHL, Op.SHR, *COMPARE, Op.THREEFRY, because=_NO_TANGENT)
-transpose.refuse(Op.MOD, Op.MAX, Op.MIN, Op.POW, Op.ATAN2, Op.HYPOT, Op.COPYSIGN, because=_CURVED)
+transpose.refuse(Op.MOD, Op.MAX, Op.MIN, Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP, Op.COPYSIGN, because=_CURVED)
 transpose(Op.COMPLEX)(lambda u, ct, _: (real(ct), neg(imag(ct))))
 
 

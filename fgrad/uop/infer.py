@@ -171,7 +171,7 @@ infer(Op.IDIV)(_binary(Op.IDIV, (Kind.UINT, Kind.INT), "floats use DIV and FLOOR
 infer(Op.MOD)(_binary(Op.MOD, (Kind.UINT, Kind.INT, Kind.FLOAT), "it takes real numbers"))
 for _op in (Op.MAX, Op.MIN):
     infer(_op)(_binary(_op, _ORDERED, "complex numbers have no order"))
-for _op in (Op.POW, Op.ATAN2, Op.HYPOT, Op.COPYSIGN):
+for _op in (Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP, Op.COPYSIGN):
     infer(_op)(_binary(_op, (Kind.FLOAT,), "it takes floats"))
 for _op in BITWISE:
     infer(_op)(_binary(_op, (Kind.BOOL, Kind.UINT, Kind.INT), "only bool and integers have bits"))

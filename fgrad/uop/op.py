@@ -63,6 +63,7 @@ class Op(IntEnum):
     ACOSH = auto()
     ATANH = auto()
     SIGMOID = auto()
+    SOFTPLUS = auto()  # log(1 + exp x)
     ERF = auto()
     ERFC = auto()
     ERF_INV = auto()
@@ -81,6 +82,7 @@ class Op(IntEnum):
     POW = auto()  # floats
     ATAN2 = auto()
     HYPOT = auto()
+    LOGADDEXP = auto()  # log(exp x + exp y)
     COPYSIGN = auto()
     AND = auto()
     OR = auto()

@@ -124,6 +124,13 @@ def test_sets_of_traced_arrays_have_a_known_size(name: str, same: Callable[..., 
             same(getattr(fnp, name)(x, y, size=size, fill_value=-9), found)
 
 
+def test_a_traced_difference_keeps_the_dtype_of_the_first_array(same: Callable[..., None]) -> None:
+    x, y = np.array([2, 1, 2], np.float16), np.array([1.0], np.float32)
+    found = jit(lambda x, y: fnp.setdiff1d(x, y, size=2))(x, y)
+    assert found.dtype == np.setdiff1d(x, y).dtype == np.float16
+    same(found, [2.0, 0.0])
+
+
 def test_positions_of_a_traced_intersection(same: Callable[..., None]) -> None:
     x, y = np.array([7, 3, 1, 3]), np.array([3, 9, 7])
     found = jit(lambda x, y: fnp.intersect1d(x, y, return_indices=True, size=3))(x, y)

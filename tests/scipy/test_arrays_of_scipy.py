@@ -82,7 +82,7 @@ def test_images_of_integers_and_their_errors() -> None:
     with pytest.raises(NotImplementedError, match="does not yet support mode 'grid-wrap'"):
         ndimage.map_coordinates(x, [at], 1, "grid-wrap")
     with pytest.raises(ShapeError, match="sequence of length 1"):
-        ndimage.map_coordinates(x, [at, at], 1)
+        ndimage.map_coordinates(x, [[at], [at]], 1)
 
 
 # ---- grids

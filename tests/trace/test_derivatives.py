@@ -79,7 +79,7 @@ def test_rounding_is_flat(op: Op, rng: Rng) -> None:
     check(u1(op), rng.uniform(-3, 3, 4), rng=rng)
 
 
-BINARY = [Op.ADD, Op.MUL, Op.DIV, Op.MOD, Op.MAX, Op.MIN, Op.POW, Op.ATAN2, Op.HYPOT, Op.COPYSIGN]
+BINARY = [Op.ADD, Op.MUL, Op.DIV, Op.MOD, Op.MAX, Op.MIN, Op.POW, Op.ATAN2, Op.HYPOT, Op.COPYSIGN, Op.LOGADDEXP]
 
 
 @pytest.mark.parametrize("op", BINARY, ids=lambda o: o.name)

@@ -118,6 +118,7 @@ FUNCTIONS = {
     Op.LOG1P: np.log1p, Op.SIN: np.sin, Op.COS: np.cos, Op.TAN: np.tan, Op.ASIN: np.arcsin,
     Op.ACOS: np.arccos, Op.ATAN: np.arctan, Op.SINH: np.sinh, Op.COSH: np.cosh, Op.TANH: np.tanh,
     Op.ASINH: np.arcsinh, Op.ACOSH: np.arccosh, Op.ATANH: np.arctanh, Op.SIGMOID: sp.expit,
+    Op.SOFTPLUS: lambda x: np.logaddexp(x, 0),
     Op.ERF: sp.erf, Op.ERFC: sp.erfc,
     Op.ERF_INV: lambda x: np.copysign(sp.erfinv(x), x),  # SciPy drops the sign of zero
     Op.DIGAMMA: sp.digamma,
@@ -174,7 +175,7 @@ def test_functions_of_two_floats() -> None:
     with np.errstate(all="ignore"):
         for op, f in [
             (Op.POW, np.power), (Op.ATAN2, np.arctan2), (Op.HYPOT, np.hypot),
-            (Op.COPYSIGN, np.copysign), (Op.MOD, np.mod), (Op.DIV, np.divide),
+            (Op.LOGADDEXP, np.logaddexp), (Op.COPYSIGN, np.copysign), (Op.MOD, np.mod), (Op.DIV, np.divide),
         ]:  # fmt: skip
             np.testing.assert_array_equal(value(uop(op, (leaf(x), leaf(y)))), f(x, y))
 

@@ -20,7 +20,7 @@ from fgrad.uop.op import FLOAT_FUNCTIONS, Mode, Op
 
 Array = Any  # NDArray of any dtype, or a NumPy scalar
 
-FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT)} | {
+FUNCTION_NAME = {op: op.name.lower() for op in (*FLOAT_FUNCTIONS, Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP)} | {
     Op.ERF_INV: "erfinv"
 }
 MODE_OP = {Mode.ADD: Op.ADD, Mode.MUL: Op.MUL, Mode.MIN: Op.MIN, Mode.MAX: Op.MAX}

@@ -79,7 +79,7 @@ def unary_ops(dtype: DType) -> list[Op]:
 def binary_ops(dtype: DType) -> list[Op]:
     out = [Op.ADD, Op.MUL, Op.MAX, Op.MIN, *COMPARE]
     if dtype.is_float:
-        return [*out, Op.DIV, Op.MOD, Op.POW, Op.ATAN2, Op.HYPOT, Op.COPYSIGN]
+        return [*out, Op.DIV, Op.MOD, Op.POW, Op.ATAN2, Op.HYPOT, Op.LOGADDEXP, Op.COPYSIGN]
     out += BITWISE
     return out if dtype is dt.bool_ else [*out, Op.IDIV, Op.MOD, Op.SHL, Op.SHR]
 
