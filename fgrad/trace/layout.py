@@ -104,6 +104,13 @@ def shift(x: UOp, axis: int, by: Dim, size: int) -> UOp:
     return cut(x, axis, as_node(plus(size, by, -1)), size)
 
 
+def within(x: UOp, axis: int, n: UOp) -> UOp:
+    """x below `n` along `axis`, 0 beyond. Nothing beyond is read: moved to the end, where it is cut off, and back."""
+    size = x.shape[axis]
+    x = cut(pad(x, [(size if i == axis else 0, 0, 0) for i in range(x.ndim)]), axis, n, size)
+    return cut(x, axis, sub(size, n), size)
+
+
 def position(shape: tuple[int, ...], dims: Sequence[Dim]) -> UOp:
     """i64[*shape]: the row-major position of each index in an array of the lengths `dims`."""
     out: UOp = const(0, int64, shape)
@@ -135,6 +142,10 @@ def position_of(shape: tuple[int, ...], dims: Sequence[Dim], old: Sequence[int],
 
 def unpacked(flat: UOp, shape: tuple[int, ...], dims: Sequence[Dim]) -> UOp:
     """An array of lengths `dims` without gaps, [m], laid out in `shape`. Reads nothing beyond its elements."""
+    if is_packed(dims):
+        n = dims[0]
+        x = reshape(flat, shape)
+        return within(x, 0, n) if isinstance(n, UOp) else x
     here = all_inside(shape, dims)
     at = position(shape, dims)
     return gather(flat, at if here is None else where(here, at, -1))
