@@ -17,6 +17,7 @@ from fgrad.lower.graph import ELEMENTS, OPAQUE, under
 from fgrad.lower.inplace import same_place
 from fgrad.lower.kernel import Buffer, Kernel
 from fgrad.lower.limits import Limits
+from fgrad.lower.need import Lengths, lengths_below, needed
 from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_below
 from fgrad.lower.partition import Cluster, ClusterKind, Partition, partition
 from fgrad.lower.prepare import UNDEFINED, prepare
@@ -68,6 +69,7 @@ class _Builder:
         self.context = context
         self.block = Block()
         self.at: dict[UOp, int] = {}  # node -> memory
+        self.need: dict[UOp, Lengths] = {}  # how much of a node is read
 
     def build(self) -> Block:
         block, program = self.block, self.program
@@ -76,6 +78,8 @@ class _Builder:
             block.params.append(self.at[p])
         outs = prepare(program.outs)
         parts = partition([o for o in outs if o.size])
+        if any(p.shape == () and p.dtype is dt.int64 for p in program.params):  # it may be a length
+            self.need = needed(outs, {j: program.params[slot] for j, slot in program.spans})
         self.gets = {(u.src[0], u.arg): u for u in toposort(outs) if u.op is Op.GET}
         self.claimed: dict[UOp, int] = {}  # node that is computed straight into an output
         for j, o in enumerate(outs):
@@ -160,7 +164,7 @@ class _Builder:
         if c.kind is ClusterKind.ROW:
             if not stores:
                 return
-            built = build_rows(name("row"), c, stores, is_leaf, self.context.limits)
+            built = build_rows(name("row"), c, stores, is_leaf, self.context.limits, self.need)
             for u in stores:
                 self._new(u)
             self._reuse(self._launch(built))
@@ -174,12 +178,18 @@ class _Builder:
         assert c.contraction is not None
         roots = [*c.contraction.product.src, *c.nodes[1:]]
         nodes = [u for u in read_below(roots, is_leaf) if u is not c.contraction.node]
+        if self.need:
+            lengths = [n for u in stores for n in self.need[u] if n is not None]
+            lengths += lengths_below(c.contraction.product)
+            nodes += [n for n in dict.fromkeys(lengths) if n not in nodes]
         buffers = [Buffer(u.dtype, u.size, True, False) for u in nodes]
         buffers += [Buffer(u.dtype, u.size, False, True) for u in stores]
         pairs = [(u, len(nodes) + i) for i, u in enumerate(stores)]
         limits = self.context.limits
         loads = {u: i for i, u in enumerate(nodes)}
-        built = contract.build(self.context.name("contract"), c.contraction, pairs, tuple(buffers), loads, limits)
+        built = contract.build(
+            self.context.name("contract"), c.contraction, pairs, tuple(buffers), loads, limits, self.need
+        )
         element = contract.element_of(c.contraction.node.dtype)
         assert element is not None
         built.kernel.width = limits.vector_bytes // element.size

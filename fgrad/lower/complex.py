@@ -54,7 +54,7 @@ def real_program(program: Program) -> Real:
             known[p] = (p,)
     parts = _rewrite(program.outs, known, hosts)
     outs = [_pack(parts[o]) for o in program.outs]
-    return Real(Program(tuple(params), tuple(outs), program.effects), hosts)
+    return Real(replace(program, params=tuple(params), outs=tuple(outs)), hosts)
 
 
 def has_complex(outs: Sequence[UOp]) -> bool:

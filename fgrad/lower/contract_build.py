@@ -43,6 +43,7 @@ from fgrad.lower.limits import Limits
 from fgrad.lower.micro.machine import Element, Machine
 from fgrad.lower.micro.plan import Access, Plan, make_plan
 from fgrad.lower.micro.slots import Micro
+from fgrad.lower.need import Lengths, length_of_product
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
@@ -50,6 +51,16 @@ from fgrad.uop.op import Op
 FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
 NS_PER_BYTE = 0.08
 TASK_NS = 6000  # work of a task: less than elsewhere, contractions are bound by arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """From where on nobody wants entries, rows or columns, and steps of k change nothing; None: all count."""
+
+    batch: Expr | None = None
+    m: Expr | None = None
+    n: Expr | None = None
+    k: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ class Form:
     a_uneven: bool  # vectors of k lie in a at places that are costly to compute from their number
     straight: Expr | None
     plan: Plan
+    ends: Ends
 
 
 @dataclass(slots=True, eq=False)
@@ -106,16 +118,18 @@ def build(
     buffers: Sequence[Buffer],
     loads: Mapping[UOp, int],
     limits: Limits,
+    need: Mapping[UOp, Lengths],
 ) -> Built:
     """The kernels that compute `contraction` and from it the `stored` (node, buffer number).
 
     buffers  first those of `loads` (the nodes read from memory), then those of `stored`, in order
+    need     how much of the stored nodes is wanted, see `need`
 
     Every stored node is elementwise over the contraction and has its shape up to axes of size 1; or
     the contraction is read through one chain of views only, and all stored nodes lie above it, of
     one shape up to axes of size 1.
     """
-    builder = _Builder(name, contraction, stored, buffers, loads, limits)
+    builder = _Builder(name, contraction, stored, buffers, loads, limits, need)
     form = builder.form()
     if form is None:
         return Built(builder.plain_kernel())
@@ -123,7 +137,7 @@ def build(
     if form.plan.packed:
         # from a builder of its own: the two share no ranges, so writing one does not change the
         # other's key
-        other = _Builder(name, contraction, stored, buffers, loads, limits)
+        other = _Builder(name, contraction, stored, buffers, loads, limits, need)
         again = other.form()
         assert again is not None
         pack = other.pack_kernel(again)
@@ -149,7 +163,9 @@ class _Builder:
         buffers: Sequence[Buffer],
         loads: Mapping[UOp, int],
         limits: Limits,
+        need: Mapping[UOp, Lengths],
     ) -> None:
+        self.need = need
         self.name = name
         self.node = contraction.node
         self.product = contraction.product
@@ -215,7 +231,37 @@ class _Builder:
         for group, e in zip(groups, linear, strict=True):
             parts = ranges.delinear(e, [ranges.atoms[t].hi + 1 for t in group])
             new.update(zip(group, parts, strict=True))
-        return self._form(axes, a, b, linear, sizes, new, at)
+        lengths = [*[self._wanted(at)] * 3, self._counting(axes)]
+        ends = Ends(*[self._end(g, known) for g, known in zip(groups, lengths, strict=True)])
+        return self._form(axes, a, b, linear, sizes, new, at, ends)
+
+    def _wanted(self, at: Index) -> dict[int, UOp]:
+        """RANGE atom of the root's index -> how far anybody wants the stores."""
+        known: dict[int, list[UOp | None]] = {}
+        places = [e for e, n in zip(at, self.root.shape, strict=True) if n != 1]
+        for u, _ in self.stored:
+            axes = [i for i, n in enumerate(u.shape) if n != 1]
+            for e, i in zip(places, axes, strict=True):
+                if e[0] == 0 and len(e[1]) == 1 and e[1][0][1] == 1:
+                    known.setdefault(e[1][0][0], []).append(self.need[u][i] if u in self.need else None)
+        return {t: n[0] for t, n in known.items() if n[0] is not None and all(m is n[0] for m in n)}
+
+    def _counting(self, axes: Axes) -> dict[int, UOp]:
+        """RANGE atom of the sum -> from where on both factors are 0."""
+        out = {}
+        for i, e in enumerate(axes.index):
+            n = length_of_product(axes.product, i) if self.need and e[0] == 0 and len(e[1]) == 1 else None
+            if n is not None and e[1][0][1] == 1:
+                out[e[1][0][0]] = n
+        return out
+
+    def _end(self, group: Sequence[int], lengths: Mapping[int, UOp]) -> Expr | None:
+        """Where a linear range over these atoms ends: that of its first one decides."""
+        n = lengths.get(group[0]) if group else None
+        if n is None or n not in self.loads:
+            return None
+        sizes = [self.ranges.atoms[t].hi + 1 for t in group]
+        return scale(self.ranges.value(n, (), 0, sizes[0]), math.prod(sizes[1:]))
 
     def _depth_order(self, axes: Axes, factors: tuple[UOp, UOp]) -> list[int]:
         """The summed ranges, those that are contiguous in the factors last."""
@@ -238,6 +284,7 @@ class _Builder:
         sizes: list[int],
         new: dict[int, Expr],
         at: Index,
+        ends: Ends,
     ) -> Form:
         ranges = self.ranges
         batch, m, n, k = linear
@@ -282,6 +329,7 @@ class _Builder:
             a_uneven=self._uneven(a, index, a_conds, k),
             straight=straight,
             plan=plan,
+            ends=ends,
         )
 
     def _store(self, node: UOp, number: int, root_index: Index) -> Store:
@@ -407,7 +455,7 @@ class _Builder:
             tasks,
             flops,
             moved,
-            work,
+            work if form.ends == Ends() else work / 4,  # as in `rows`
             self.limits.vector_bytes // size,
         )
 

@@ -41,9 +41,19 @@ def write_contract(w: Writer, call: Call) -> None:
     per = -(-items // w.kernel.tasks)
     first: I64 = e.mul("%task", per) if w.kernel.tasks > 1 else 0
     functions = _Functions(w, form)
-    _each(
-        w, first, e.minimum(e.add(first, per), items), lambda item: _unit(w, form, functions, item)
-    )
+    last = e.minimum(e.add(first, per), items)
+
+    def units() -> list[tuple[str, str]]:
+        w.ev.memo.append({})
+        _each(w, first, last, lambda item: _unit(w, form, functions, item))
+        w.ev.memo.pop()
+        return []
+
+    if form.ends.batch is None:
+        units()
+        return
+    last = e.minimum(last, e.mul(w.ev.i64(form.ends.batch), form.plan.units))
+    e.branch(e.value(f"icmp slt i64 {first}, {last}", first, last), units)
 
 
 class _Functions:
@@ -51,7 +61,7 @@ class _Functions:
 
     def __init__(self, w: Writer, form: Form) -> None:
         name, plan = w.kernel.name, form.plan
-        self.descriptor = _descriptor(w, form)
+        self.descriptor = _descriptor_now(w, form)
         self.epilogue = self.pack_a = self.pack_b = self.line = "null"
         if not plan.all_straight:
             self.epilogue = _epilogue(w, form, f"{name}_epilogue")
@@ -141,6 +151,44 @@ def _descriptor(w: Writer, form: Form) -> str:
         f"{name} = internal constant [{len(form.plan.words)} x i64] [{words}], align 8"
     )
     return name
+
+
+def _descriptor_now(w: Writer, form: Form) -> str:
+    """The descriptor of a call: where some of the sizes are known only now, one of its own.
+
+    Rows and columns are left out by whole panels, steps of k one by one; one of each is always done.
+    """
+    plan, e, ends = form.plan, w.e, form.ends
+    if ends.m is None and ends.n is None and ends.k is None:
+        return _descriptor(w, form)
+    words: list[I64] = list(plan.words)
+    if ends.m is not None and not plan.vector_form:
+        panels = _at_least_one(w, _panels(w, ends.m, plan.rows))
+        words[D.PANELS_M] = panels
+        whole = e.value(f"icmp slt i64 {panels}, {plan.words[D.PANELS_M]}", panels)
+        words[D.TILE_LAST] = e.value(
+            f"select i1 {whole}, i64 {plan.words[D.TILE]}, i64 {plan.words[D.TILE_LAST]}", whole
+        )
+    if ends.n is not None and not plan.packed:
+        words[D.PANELS_N] = _at_least_one(w, _panels(w, ends.n, plan.words[D.WIDTH]))
+    if ends.k is not None:
+        words[D.K] = _at_least_one(w, w.ev.i64(ends.k))
+        if not plan.vector_form:
+            words[D.BLOCKS] = _panels(w, words[D.K], plan.words[D.KC])
+    own = e.value(f"alloca [{len(words)} x i64], align 8", pure=False)
+    for i, x in enumerate(words):
+        e.do(f"store i64 {x}, ptr {e.pointer(own, i, 'i64')}, align 8")
+    return own
+
+
+def _panels(w: Writer, end: Expr | I64, per: int) -> I64:
+    """How many panels (or blocks) of `per` there are up to `end`."""
+    a = w.e.add(w.ev.i64(end) if isinstance(end, tuple) else end, per - 1)
+    return a // per if isinstance(a, int) else w.e.value(f"udiv i64 {a}, {per}", a)
+
+
+def _at_least_one(w: Writer, n: I64) -> I64:
+    return w.e.maximum(n, 1)
 
 
 def _runtime(w: Writer) -> str:

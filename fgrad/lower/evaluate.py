@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fgrad.lower.alu import Alu, const_literal, element, memory_element
 from fgrad.lower.emit import I64, Emitter
-from fgrad.lower.index import Cond, Expr, Index
+from fgrad.lower.index import AtomKind, Cond, Expr, Index
 from fgrad.lower.kernel import Kernel
 from fgrad.lower.lanes import Lanes
 from fgrad.lower.limits import Limits
@@ -292,6 +292,9 @@ class Evaluator(Lanes):
         mask = self.all(scalar, lanes, self.tail)
         if k == 1:
             p = self.e.pointer(pointer, self.i64(rest), kind)
+            if scalar is not None and self._is_computed(self.within):
+                # a masked load far beyond an array costs a thousand others, though no lane of it is wanted
+                p = self.e.value(f"select i1 {scalar}, ptr {p}, ptr {pointer}", scalar, p)
             x = self._load_vector(p, kind, dtype.itemsize, mask, pure)
         elif k == -1:
             p = self.e.pointer(pointer, self.e.add(self.i64(rest), 1 - self.width), kind)
@@ -300,6 +303,10 @@ class Evaluator(Lanes):
         else:
             x = self._gather(pointer, dtype, rest, k, mask, pure)
         return self.wide.from_memory(x, dtype), self.width
+
+    def _is_computed(self, conds: tuple[Cond, ...]) -> bool:
+        """Whether some condition depends on a number of the program."""
+        return any(self.ranges.atoms[t].kind is AtomKind.VALUE for e, _, _ in conds for t, _ in e[1])
 
     def _load_scalar(
         self,

@@ -188,13 +188,15 @@ class Writer:
         if s.kind is LoopKind.VEC and self.width > 1:
             self._vector_loop(s)
             return
+        e = self.e
         lo: I64 = 0
-        hi: I64 = s.size
+        hi = end = self._end(s)
         if s.kind is LoopKind.TASK and self.kernel.tasks > 1:
-            per = -(-s.size // self.kernel.tasks)
-            assert per * (self.kernel.tasks - 1) < s.size, "a task without work"
-            lo = self.e.mul("%task", per)
-            hi = self.e.minimum(self.e.add(lo, per), s.size)
+            tasks = self.kernel.tasks
+            per = self._quotient(e.add(end, tasks - 1), tasks)
+            assert not isinstance(per, int) or per * (tasks - 1) < s.size, "a task without work"
+            lo = e.mul2("%task", per)
+            hi = e.minimum(e.add(lo, per), end)
 
         def body(position: I64) -> None:
             if isinstance(position, int):
@@ -205,19 +207,44 @@ class Writer:
                 self.ev.memo.pop()
 
         keys = self._carried(s.body)
-        before = {key: self.accs[key] for key in keys}
+        before = [self.accs[key] for key in keys]
         if s.alone:
             self.accs |= {key: self._start(key[0]) for key in keys}
-        self._through(keys, lo, hi, 1, body)
+        if isinstance(end, int):
+            self._through(keys, lo, hi, 1, body)
+        else:
+            self._through_any(keys, lo, hi, body)
         if s.alone:
-            for key, old in before.items():
+            for key, old in zip(keys, before, strict=True):
                 alu = self.ev.wide if key[0] in self._wide_accs else self.ev.scalar
                 self.accs[key] = alu.combine(key[0].op, accumulator(key[0].node.dtype), old, self.accs[key])
+
+    def _through_any(self, keys: list[tuple[Acc, int]], lo: I64, hi: I64, body: Callable[[I64], None]) -> None:
+        """A loop that may have no position at all."""
+        e = self.e
+        before = [self.accs[key] for key in keys]
+
+        def then() -> list[tuple[str, str]]:
+            self.ev.memo.append({})
+            self._through(keys, lo, hi, 1, body)
+            self.ev.memo.pop()
+            return [(self._acc_type(key[0]), self.accs[key]) for key in keys]
+
+        after = e.branch(e.value(f"icmp slt i64 {lo}, {hi}", lo, hi), then, before)
+        self.accs |= dict(zip(keys, after, strict=True))
 
     def _start(self, acc: Acc) -> str:
         dtype = accumulator(acc.node.dtype)
         alu = self.ev.wide if acc in self._wide_accs else self.ev.scalar
         return alu.const(identity(acc.op, dtype), dtype)
+
+    def _end(self, s: Loop) -> I64:
+        """Where a loop ends."""
+        return s.size if s.limit is None else self.ev.i64(s.limit)
+
+    def _quotient(self, a: I64, by: int) -> I64:
+        """a // by of a number that is not negative."""
+        return a // by if isinstance(a, int) else self.e.value(f"udiv i64 {a}, {by}", a)
 
     def unroll(self, s: Loop) -> int:
         """Copies of a vector loop's body: as wished, or fewer where that leaves no remainder."""
@@ -236,8 +263,12 @@ class Writer:
         outermost = self.kernel.tasks > 1 and self.kernel.body == (s,)
         lo: I64 = 0
         hi: I64 = main
+        if s.limit is not None and main:  # whole passes, one at least
+            passes = self._quotient(self.e.add(self._end(s), step - 1), step)
+            hi = self.e.maximum(self.e.minimum(self.e.mul(passes, step), main), step)
         if outermost:
-            lo, hi = self._share("%task", main // step, step), self._share(self.e.add("%task", 1), main // step, step)
+            lo = self._share("%task", main // step, step)
+            hi = self.e.minimum(self._share(self.e.add("%task", 1), main // step, step), hi)
         if main:
             wanted = [key for key in keys if key[1] < u]
             self._through(wanted, lo, hi, step, lambda base: self._pass(s, base, u, None))

@@ -94,10 +94,11 @@ def strides(shape: Sequence[int]) -> list[int]:
 class Ranges:
     """The atoms of one kernel and the arithmetic on expressions over them."""
 
-    __slots__ = ("atoms", "_known", "_bases")
+    __slots__ = ("atoms", "limits", "_known", "_bases")
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
+        self.limits: dict[int, Expr] = {}  # RANGE atoms that stay below an expression, in code for a processor
         self._known: dict[tuple[object, ...], int] = {}
         self._bases: dict[int, frozenset[int]] = {}
 
@@ -287,9 +288,13 @@ class Ranges:
         out: dict[Cond, None] = {}
         for e, lo, hi in conds:
             a, b = self.bounds(e)
-            if a < lo or b >= hi:
+            if a < lo or (b >= hi and not self._is_below(e, hi)):
                 out[(e, lo, hi)] = None
         return tuple(out)
+
+    def _is_below(self, e: Expr, hi: int) -> bool:
+        """Whether e < hi follows from the limit of a range."""
+        return any([k == 1 and add(e, self.limits[t]) == (hi, ((t, 1),)) for t, k in e[1] if t in self.limits])
 
     # ---- showing
     def show(self, e: Expr) -> str:

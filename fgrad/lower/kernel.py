@@ -83,6 +83,8 @@ class Loop:
     """Run `body` with range atom `range` at 0 .. size-1.
 
     `alone`: what it folds is added up by itself before it joins what was folded earlier.
+    Where there is a `limit`, nobody wants positions from there on: they may be left out. A SEQ or TASK loop in code for
+    a processor leaves out all of them, a VEC loop some; so reads under `Ranges.limits` may lie out of bounds there.
     """
 
     range: int
@@ -91,6 +93,7 @@ class Loop:
     body: tuple[Stmt, ...]
     unroll: int = 1
     alone: bool = False
+    limit: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

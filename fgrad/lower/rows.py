@@ -5,7 +5,7 @@ in scratch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fgrad.lower.ahead import ahead
@@ -28,6 +28,7 @@ from fgrad.lower.kernel import (
     Store,
 )
 from fgrad.lower.limits import Limits
+from fgrad.lower.need import Lengths, length_of_sum
 from fgrad.lower.partition import Cluster
 from fgrad.lower.turn import Turned, find_turned, turn_call, what_to_turn
 from fgrad.lower.width import choose_width, registers_for
@@ -57,9 +58,13 @@ def build_rows(
     stores: Sequence[UOp],
     is_leaf: Callable[[UOp], bool],
     limits: Limits,
+    need: Mapping[UOp, Lengths] | None = None,
 ) -> Built:
-    """The kernel of a row cluster that computes `stores`; `is_leaf(u)`: u is read from memory."""
-    return _Rows(name, cluster, stores, is_leaf, limits).build()
+    """The kernel of a row cluster that computes `stores`; `is_leaf(u)`: u is read from memory.
+
+    need   how much of the stores is wanted, see `need`
+    """
+    return _Rows(name, cluster, stores, is_leaf, limits, need or {}).build()
 
 
 class _Rows:
@@ -70,7 +75,9 @@ class _Rows:
         stores: Sequence[UOp],
         is_leaf: Callable[[UOp], bool],
         limits: Limits,
+        need: Mapping[UOp, Lengths],
     ) -> None:
+        self.need = need
         self.name = name
         self.shape = cluster.shape
         self.stores = list(stores)
@@ -140,6 +147,8 @@ class _Rows:
             i = j - 1
             if (i in self.reduced) != (j in self.reduced) or atoms[i] in inner or atoms[j] in inner:
                 continue
+            if self.need and self._length([j]) is not None:  # a loop of its own can end early
+                continue
             if all(_coefficient(e, atoms[i]) == _coefficient(e, atoms[j]) * self.shape[j] for e in addresses):
                 right = next(g for g in groups if j in g)
                 groups.remove(right)
@@ -156,6 +165,8 @@ class _Rows:
         self._phases()
         self.visits = self._visits()
         nodes = self._leaf_nodes()
+        lengths = [self._length(g) for g in groups]
+        nodes += [n for n in dict.fromkeys(lengths) if n is not None and n not in nodes]
         self.loads = {u: i for i, u in enumerate(nodes)}
         buffers = [Buffer(u.dtype, u.size, True, False) for u in nodes]
         self.targets = {u: len(nodes) + i for i, u in enumerate(self.stores)}
@@ -181,13 +192,15 @@ class _Rows:
         elif self.vector >= 0 and self.instructions > HEAVY:
             self.width *= registers_for(self.dims[self.vector], self.lanes)
             self.copies = 1 if self.width > self.lanes else 2
+        self._set_limits(lengths)
         self._plan_kept()
         body, tasks = self._body()
         moved = sum([b.size * b.dtype.itemsize for b in buffers])
         total = math.prod(self.shape)
         kernel = Kernel(
             self.name, self.ranges, tuple(buffers), self.loads, tuple(body), tuple(self.scratch), tasks,
-            flops=self.instructions * total, bytes=moved, work_ns=self.work, width=self.width,
+            flops=self.instructions * total, bytes=moved, width=self.width,
+            work_ns=self.work / 4 if self.ends else self.work,  # nobody knows the length: some part of the bound
         )  # fmt: skip
         return Built(kernel, (*nodes, *self.stores))
 
@@ -198,6 +211,39 @@ class _Rows:
         for g, e in zip(groups, self.axes, strict=True):
             for i, x in zip(g, self.ranges.delinear(e, [self.shape[i] for i in g]), strict=True):
                 self.full[i] = x
+
+    def _length(self, group: list[int]) -> UOp | None:
+        """How far along the first axis of a group anybody wants the stores, and sums go."""
+        k = group[0]
+        known: list[UOp | None] = []
+        if k in self.reduced:
+            for r in self.reduces:
+                x = r.src[0]
+                known.append(length_of_sum(r, [i for i, n in enumerate(x.shape) if n != 1][k]))
+        for u in self.stores:
+            axes = [i for i, n in enumerate(u.shape) if n != 1]
+            if not self.is_full(u):
+                kept = [i for i in range(len(self.shape)) if i not in self.reduced]
+                if k in self.reduced:
+                    continue
+                axes = [axes[kept.index(k)]]
+            else:
+                axes = [axes[k]]
+            known.append(self.need[u][axes[0]] if u in self.need else None)
+        return known[0] if known and all(n is known[0] for n in known) else None
+
+    def _set_limits(self, lengths: list[UOp | None]) -> None:
+        """Loops end where nobody wants what follows; not those of kernels of a special form."""
+        self.ends: dict[int, Expr] = {}
+        if self.turned is not None or self._in_pieces():
+            return
+        for i, (group, n) in enumerate(zip(self.groups, lengths, strict=True)):
+            if n is None or not self.axes[i][1]:
+                continue
+            first = self.shape[group[0]]
+            self.ends[i] = scale(self.ranges.value(n, (), 0, first), self.dims[i] // first)
+            if i != self.vector:
+                self.ranges.limits[self.axes[i][1][0][0]] = self.ends[i]
 
     def _split_for_tiles(self, groups: list[list[int]], turned: Turned) -> None:
         """Cut the lane axis and the other one into tiles and positions inside them."""
@@ -404,10 +450,12 @@ class _Rows:
         return body, tasks
 
     def _loop(self, i: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
-        return self._loop_of(self.axes[i], self.dims[i], kind, body, unroll)
+        return self._loop_of(self.axes[i], self.dims[i], kind, body, unroll, self.ends.get(i))
 
-    def _loop_of(self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1) -> list[Stmt]:
-        return [Loop(e[1][0][0], size, kind, tuple(body), unroll)] if e[1] else list(body)
+    def _loop_of(
+        self, e: Expr, size: int, kind: LoopKind, body: Sequence[Stmt], unroll: int = 1, end: Expr | None = None
+    ) -> list[Stmt]:
+        return [Loop(e[1][0][0], size, kind, tuple(body), unroll, limit=end)] if e[1] else list(body)
 
     def _row_body(self, inner: list[int]) -> list[Stmt]:
         if self.vector < 0:

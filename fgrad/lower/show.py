@@ -30,7 +30,8 @@ def _statements(k: Kernel, body: Sequence[Stmt], depth: int, out: list[str]) -> 
         match s:
             case Loop():
                 unroll = f" x{s.unroll}" if s.unroll > 1 else ""
-                out.append(f"{pad}for r{s.range} in {s.size} {s.kind.value}{unroll}:")
+                end = "" if s.limit is None else f" below {k.ranges.show(s.limit)}"
+                out.append(f"{pad}for r{s.range} in {s.size}{end} {s.kind.value}{unroll}:")
                 _statements(k, s.body, depth + 1, out)
             case Reduction():
                 names = ", ".join(f"{a.op.name} {a.node.dtype}" for a in s.accs)

@@ -8,6 +8,8 @@ source.
 from __future__ import annotations
 
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, constant, scale
+from fgrad.uop.build import is_const, scalar_of
+from fgrad.uop.dtype import int64
 from fgrad.uop.node import UOp
 from fgrad.uop.op import Op
 
@@ -132,6 +134,22 @@ def _gather(ranges: Ranges, u: UOp, index: Index) -> tuple[UOp, Index, list[Cond
     x, idx = u.src
     at = index[: idx.ndim]
     n = x.shape[u.arg]
+    length = cut_at(idx)
+    if length is not None and n == idx.shape[0]:
+        e = add(at[0], ranges.value(length, (), 0, n), -1)
+        return x, index, list(ranges.conditions([(e, -n, 0)]))
     raw = ranges.value(idx, at, -_WIDE, _WIDE - 1, clamped=False)
     inside = ranges.value(idx, at, 0, max(n - 1, 0))
     return x, (*index[: u.arg], inside, *index[idx.ndim :]), [(raw, 0, n)]
+
+
+def cut_at(idx: UOp) -> UOp | None:
+    """The n of indices that are ``where(position < n, position, -1)``: nothing moves, what is beyond is not read."""
+    if idx.op is not Op.WHERE or idx.ndim != 1:
+        return None
+    mask, place, other = idx.src
+    if mask.op is not Op.LT or place.op is not Op.IOTA or mask.src[0] is not place or mask.src[1].op is not Op.EXPAND:
+        return None
+    n = mask.src[1].src[0]
+    outside = is_const(other) and scalar_of(other) == -1
+    return n if outside and n.shape == () and n.dtype is int64 and place.dtype is int64 else None

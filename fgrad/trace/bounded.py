@@ -28,6 +28,7 @@ from fgrad.trace.layout import (
     packed,
     plus,
     position_of,
+    rows_of,
     shift,
     take,
     times,
@@ -99,11 +100,18 @@ def bound(top: Program, near: Program, now: Program) -> Bounded:
                 loose.append(i)
                 walk.values[p] = unpacked(params[i], p.top.shape, dims)
         roots = roots_of(programs)
-        outs = [packed(x, walk.dims(r)) for x, r in zip(walk.outs(roots), roots, strict=True)]
+        lengths = [walk.dims(r) for r in roots]
+        outs = [packed(x, n) for x, n in zip(walk.outs(roots), lengths, strict=True)]
+        rows = [
+            scalars.size(*[rows_of(u.shape, r.top.shape, n) for u in r])
+            for r, n in zip(roots, lengths, strict=True)
+        ]
+        spans = tuple([(j, n.arg[0]) for j, n in enumerate(rows) if isinstance(n, UOp)])
         values = scalars.values()
         params += [slot_param(count + k, dtype, ()) for k, (dtype, _) in enumerate(values)]
         words = tuple([int.from_bytes(b, "little") for _, b in values])
-        return Bounded(Program(tuple(params), tuple(outs)), tuple([d for d, _ in values]), words, frozenset(loose))
+        program = Program(tuple(params), tuple(outs), spans=spans)
+        return Bounded(program, tuple([d for d, _ in values]), words, frozenset(loose))
 
 
 # ---- leaves

@@ -105,10 +105,9 @@ def shift(x: UOp, axis: int, by: Dim, size: int) -> UOp:
 
 
 def within(x: UOp, axis: int, n: UOp) -> UOp:
-    """x below `n` along `axis`, 0 beyond. Nothing beyond is read: moved to the end, where it is cut off, and back."""
-    size = x.shape[axis]
-    x = cut(pad(x, [(size if i == axis else 0, 0, 0) for i in range(x.ndim)]), axis, n, size)
-    return cut(x, axis, sub(size, n), size)
+    """x below `n` along `axis`, 0 beyond. Nothing beyond is read; `lower.views` knows that the rest keeps its place."""
+    place = iota(x.shape[axis])
+    return take(x, axis, where(lt(place, n), place, -1))
 
 
 def position(shape: tuple[int, ...], dims: Sequence[Dim]) -> UOp:
@@ -140,28 +139,44 @@ def position_of(shape: tuple[int, ...], dims: Sequence[Dim], old: Sequence[int],
     return addresses(position(shape, dims), old, old_dims)
 
 
-def unpacked(flat: UOp, shape: tuple[int, ...], dims: Sequence[Dim]) -> UOp:
-    """An array of lengths `dims` without gaps, [m], laid out in `shape`. Reads nothing beyond its elements."""
-    if is_packed(dims):
-        n = dims[0]
-        x = reshape(flat, shape)
-        return within(x, 0, n) if isinstance(n, UOp) else x
-    here = all_inside(shape, dims)
-    at = position(shape, dims)
-    return gather(flat, at if here is None else where(here, at, -1))
-
-
-def packed(x: UOp, dims: Sequence[Dim]) -> UOp:
-    """The elements inside `dims` of `x` without gaps: [m]."""
-    if is_packed(dims):
-        return x
-    at = addresses(iota(x.size), x.shape, dims)
-    return gather(reshape(x, (x.size,)), at)
+def _rows(shape: tuple[int, ...], dims: Sequence[Dim]) -> tuple[int, int, int]:
+    """-> (first axis of more than one element, axes up to the last short one, elements below them)."""
+    first = next((i for i, n in enumerate(dims) if n != 1), 0)
+    last = max([i for i, n in enumerate(dims) if isinstance(n, UOp)], default=first)
+    return first, last + 1, math.prod(shape[last + 1 :])
 
 
 def is_packed(dims: Sequence[Dim]) -> bool:
-    """Whether no axis but the first can be shorter than its space."""
-    return all(isinstance(n, int) for n in dims[1:])
+    """Whether no axis but the first (of more than one element) can be shorter than its space."""
+    return all(isinstance(n, int) for n in [n for n in dims if n != 1][1:])
+
+
+def unpacked(flat: UOp, shape: tuple[int, ...], dims: Sequence[Dim]) -> UOp:
+    """An array of lengths `dims` without gaps, [m], laid out in `shape`. Reads nothing beyond its elements."""
+    first, stop, rest = _rows(shape, dims)
+    lead, lengths = shape[first:stop], dims[first:stop]
+    rows = reshape(flat, (math.prod(lead), rest))
+    if is_packed(dims):
+        (n,) = lengths
+        return reshape(within(rows, 0, as_node(n)), shape)
+    here = all_inside(lead, lengths)
+    assert here is not None, "some axis is short"
+    return reshape(gather(rows, where(here, position(lead, lengths), -1)), shape)
+
+
+def packed(x: UOp, dims: Sequence[Dim]) -> UOp:
+    """The elements inside `dims` of `x` without gaps, [rows, elements of a row], see `rows_of`; or `x` itself."""
+    if not any(isinstance(n, UOp) for n in dims):
+        return x
+    first, stop, rest = _rows(x.shape, dims)
+    lead, lengths = x.shape[first:stop], dims[first:stop]
+    x = reshape(x, (math.prod(lead), rest))
+    return x if is_packed(dims) else gather(x, addresses(iota(x.shape[0]), lead, lengths))
+
+
+def rows_of(shape: tuple[int, ...], like: tuple[int, ...], dims: Sequence[Dim]) -> int:
+    """How many rows of `packed` hold the elements of an array of `shape`, which lies in the space `like`."""
+    return math.prod(shape[: _rows(like, dims)[1]])
 
 
 def groups(a: Sequence[Sizes], b: Sequence[Sizes]) -> list[tuple[range, range]]:

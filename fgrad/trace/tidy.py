@@ -25,11 +25,11 @@ def tidy_program(program: Program) -> Program:
     """The program simplified, its calls tidied, accumulators of products moved out of loops."""
     outs = simplify(program.outs)
     if not any(u.op in CALLS for u in toposort(outs)):
-        return Program(program.params, tuple(outs), program.effects)
+        return replace(program, outs=tuple(outs))
     outs = tidy(outs)
     if any(u.op in CALLS for u in toposort(outs)):
         outs = hoist(simplify(outs))
-    return Program(program.params, tuple(simplify(outs)), program.effects)
+    return replace(program, outs=tuple(simplify(outs)))
 
 
 def tidy(outs: Sequence[UOp]) -> list[UOp]:

@@ -39,7 +39,7 @@ def _digest(program: Program, known: dict[int, bytes]) -> bytes:
         if u not in number:
             number[u] = len(number)
             words.append(f"{int(u.op)} {[number[s] for s in u.src]} {_text(u.arg, known)}")
-    words.append(f"{[number[o] for o in program.outs]} {program.effects}")
+    words.append(f"{[number[o] for o in program.outs]} {program.effects} {program.spans}")
     digest = blake2b("\n".join(words).encode(), digest_size=20).digest()
     known[id(program)] = digest
     return digest

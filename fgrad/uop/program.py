@@ -19,11 +19,14 @@ class Program:
     """`params` are the closed PARAMs in slot order, `outs` the results.
 
     `effects` lists (slot, out): the final version of the Ref that came in at `slot` is output number `out`.
+    `spans` lists (out, slot): of that output only as many first elements of its first axis are wanted as the int64
+    scalar at `slot` says; what is there beyond them does not matter.
     """
 
     params: tuple[UOp, ...]
     outs: tuple[UOp, ...]
     effects: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def nodes(self) -> list[UOp]:

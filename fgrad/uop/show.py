@@ -189,7 +189,8 @@ def _write_program(program: Program, lines: list[str], done: dict[Program, str])
     outs = _tuple([names[o] for o in program.outs])
     name = f"program{len(done)}"
     done[program] = name
-    lines += [*body, f"{name} = Program({params}, {outs}, {program.effects!r})"]
+    spans = f", {program.spans!r}" if program.spans else ""
+    lines += [*body, f"{name} = Program({params}, {outs}, {program.effects!r}{spans})"]
     return name
 
 
