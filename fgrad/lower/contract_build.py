@@ -118,7 +118,7 @@ def build(
     buffers: Sequence[Buffer],
     loads: Mapping[UOp, int],
     limits: Limits,
-    need: Mapping[UOp, Lengths],
+    need: Mapping[UOp, Lengths] | None = None,
 ) -> Built:
     """The kernels that compute `contraction` and from it the `stored` (node, buffer number).
 
@@ -129,7 +129,7 @@ def build(
     the contraction is read through one chain of views only, and all stored nodes lie above it, of
     one shape up to axes of size 1.
     """
-    builder = _Builder(name, contraction, stored, buffers, loads, limits, need)
+    builder = _Builder(name, contraction, stored, buffers, loads, limits, need or {})
     form = builder.form()
     if form is None:
         return Built(builder.plain_kernel())
@@ -137,7 +137,7 @@ def build(
     if form.plan.packed:
         # from a builder of its own: the two share no ranges, so writing one does not change the
         # other's key
-        other = _Builder(name, contraction, stored, buffers, loads, limits, need)
+        other = _Builder(name, contraction, stored, buffers, loads, limits, need or {})
         again = other.form()
         assert again is not None
         pack = other.pack_kernel(again)

@@ -53,6 +53,12 @@ def verify(program: Program, spec: Spec = TRACED) -> None:
         if not _same_aval(program.params[slot], program.outs[out]):
             have, want = aval_text(program.outs[out]), aval_text(program.params[slot])
             raise SpecError(f"{spec.name}: the final version of slot {slot} is {have}, not {want}")
+    for out, slot in program.spans:
+        if not (0 <= slot < len(program.params) and 0 <= out < len(program.outs)):
+            raise SpecError(f"{spec.name}: span ({out}, {slot}) is out of range")
+        length = program.params[slot]
+        if length.dtype is not dt.int64 or length.shape or not program.outs[out].ndim:
+            raise SpecError(f"{spec.name}: span ({out}, {slot}) needs an int64 scalar and an output with an axis")
     own = dict.fromkeys(program.params)
     nodes = _verify_nodes(program.outs, spec)
     for u in nodes:
