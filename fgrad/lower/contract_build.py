@@ -255,6 +255,16 @@ class _Builder:
                 out[e[1][0][0]] = n
         return out
 
+    def _lengths(self, index: Index, summed: Sequence[int]) -> list[Cond]:
+        """Where the elements of the product are known, as far as its sums go: beyond they need not be there."""
+        ranges = self.ranges
+        out: list[Cond] = []
+        for i, (e, size) in enumerate(zip(index, self.product.shape, strict=True)):
+            n = length_of_product(self.product, i) if self.need and e[1] else None
+            if n is not None and all(t in summed for t, _ in e[1]):
+                out.append((add(e, ranges.value(n, (), 0, size), -1), -size, 0))
+        return out
+
     def _end(self, group: Sequence[int], lengths: Mapping[int, UOp]) -> Expr | None:
         """Where a linear range over these atoms ends: that of its first one decides."""
         n = lengths.get(group[0]) if group else None
@@ -293,6 +303,12 @@ class _Builder:
         n_atoms = ranges_in(ranges, (n,))
         a_conds = tuple([c for c in conds if n_atoms.isdisjoint(ranges.bases_of(c[0]))])
         b_conds = tuple([c for c in conds if c not in a_conds])
+        if ends.k is not None:  # then all that ends with k has its end in the descriptor
+            ranges.limits[k[1][0][0]] = ends.k
+        known = [(ranges.substitute(e, new), lo, hi) for e, lo, hi in self._lengths(axes.index, axes.summed)]
+        known = list(ranges.conditions(known))
+        ranges.limits.clear()  # factors are evaluated beyond it, too
+        a_conds, b_conds = (*a_conds, *known), (*b_conds, *known)
         root_index = tuple([ranges.substitute(e, new) for e in at])
         stores = tuple([self._store(u, number, root_index) for u, number in self.stored])
         a_view, a_access = self._view(a, index, a_conds, m, k)
@@ -500,6 +516,7 @@ class _Builder:
                 x, index, more = views.step(ranges, x, index)
                 conds += more
         acc = Acc(self.node, Op.ADD)
+        conds += self._lengths(index, [t for e in inner for t, _ in e[1]])
         body: tuple[Stmt, ...] = (Fold(acc, self.product, index, ranges.conditions(conds)),)
         for e in inner:
             body = _loop(e, ranges, body)

@@ -125,7 +125,7 @@ def write_pack(w: Writer, call: Call) -> None:
     pack_b = _pack(w, form, True, f"{w.kernel.name}_pack_b") if form.b_view is None else "null"
     to = w.ev.buffers[-1]
     e.do(
-        f"call void {_function(w, PACK_B)}(ptr {_descriptor(w, form)}, ptr {_runtime(w)}, ptr %f, "
+        f"call void {_function(w, PACK_B)}(ptr {_descriptor_now(w, form)}, ptr {_runtime(w)}, ptr %f, "
         f"ptr {_base(w, form, form.b_view)}, ptr {to}, i64 {first}, i64 {stop}, "
         f"ptr {w.ev.scratch[0]}, ptr {pack_b}, "
         f"i64 {int(plan.pack_mode)}, i64 0)"
@@ -156,7 +156,7 @@ def _descriptor(w: Writer, form: Form) -> str:
 def _descriptor_now(w: Writer, form: Form) -> str:
     """The descriptor of a call: where some of the sizes are known only now, one of its own.
 
-    Rows and columns are left out by whole panels, steps of k one by one; one of each is always done.
+    Rows and columns are left out by whole panels, one of each is always done; steps of k are left out one by one.
     """
     plan, e, ends = form.plan, w.e, form.ends
     if ends.m is None and ends.n is None and ends.k is None:
@@ -172,9 +172,9 @@ def _descriptor_now(w: Writer, form: Form) -> str:
     if ends.n is not None and not plan.packed:
         words[D.PANELS_N] = _at_least_one(w, _panels(w, ends.n, plan.words[D.WIDTH]))
     if ends.k is not None:
-        words[D.K] = _at_least_one(w, w.ev.i64(ends.k))
+        words[D.K] = w.ev.i64(ends.k)
         if not plan.vector_form:
-            words[D.BLOCKS] = _panels(w, words[D.K], plan.words[D.KC])
+            words[D.BLOCKS] = _at_least_one(w, _panels(w, words[D.K], plan.words[D.KC]))
     own = e.value(f"alloca [{len(words)} x i64], align 8", pure=False)
     for i, x in enumerate(words):
         e.do(f"store i64 {x}, ptr {e.pointer(own, i, 'i64')}, align 8")

@@ -1,8 +1,9 @@
 """need: how much of an array anybody reads, where that is a number known when the program runs.
 
 A length is an int64 scalar parameter: from that position of an axis on, nobody wants the elements. It is known of
-outputs (`Program.spans`), and below a mask ``where(position < length, x, ..)``; from there it goes down to the sources.
-Kernels need not compute what nobody reads.
+outputs (`Program.spans`), of sums of what is 0 from there on, and below a mask ``where(position < length, x, ..)``;
+from there it goes down to the sources. Kernels need not compute what nobody reads. So a kernel that sums takes what is
+beyond such a length for unknown, also where another kernel has applied the mask.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _read_of(u: UOp, k: int, lengths: Lengths) -> Lengths | None:
         return tuple(out)
     if op is Op.REDUCE:
         it = iter(lengths)
-        return tuple([None if i in u.arg[1] else next(it) for i in range(s.ndim)])
+        return tuple([length_of_sum(u, i) if i in u.arg[1] else next(it) for i in range(s.ndim)])
     if op is Op.PREFIX:
         return tuple([None if i == u.arg[1] and u.arg[2] else n for i, n in enumerate(lengths)])
     if op is Op.RESHAPE:

@@ -12,7 +12,7 @@ from fgrad.lower.ahead import ahead
 from fgrad.lower.cascade import is_long, segments
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
-from fgrad.lower.index import ZERO, Expr, Index, Ranges, add, scale
+from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, scale
 from fgrad.lower.kernel import (
     Acc,
     Buffer,
@@ -166,7 +166,8 @@ class _Rows:
         self.visits = self._visits()
         nodes = self._leaf_nodes()
         lengths = [self._length(g) for g in groups]
-        nodes += [n for n in dict.fromkeys(lengths) if n is not None and n not in nodes]
+        summed = [self._length_of_sum(r, k) for r in self.reduces for k in self.reduced] if self.need else []
+        nodes += [n for n in dict.fromkeys([*lengths, *summed]) if n is not None and n not in nodes]
         self.loads = {u: i for i, u in enumerate(nodes)}
         buffers = [Buffer(u.dtype, u.size, True, False) for u in nodes]
         self.targets = {u: len(nodes) + i for i, u in enumerate(self.stores)}
@@ -217,9 +218,7 @@ class _Rows:
         k = group[0]
         known: list[UOp | None] = []
         if k in self.reduced:
-            for r in self.reduces:
-                x = r.src[0]
-                known.append(length_of_sum(r, [i for i, n in enumerate(x.shape) if n != 1][k]))
+            known += [self._length_of_sum(r, k) for r in self.reduces]
         for u in self.stores:
             axes = [i for i, n in enumerate(u.shape) if n != 1]
             if not self.is_full(u):
@@ -231,6 +230,21 @@ class _Rows:
                 axes = [axes[k]]
             known.append(self.need[u][axes[0]] if u in self.need else None)
         return known[0] if known and all(n is known[0] for n in known) else None
+
+    def _length_of_sum(self, reduce: UOp, k: int) -> UOp | None:
+        """From where on the elements along axis `k` of the cluster change nothing."""
+        return length_of_sum(reduce, [i for i, n in enumerate(reduce.src[0].shape) if n != 1][k])
+
+    def _fold(self, acc: Acc) -> Fold:
+        """What is beyond a length need not be there."""
+        conds: list[Cond] = []
+        for k in self.reduced if self.need else ():
+            n = self._length_of_sum(acc.node, k)
+            if n is not None:
+                size = self.shape[k]
+                conds.append((add(self.full[k], self.ranges.value(n, (), 0, size), -1), -size, 0))
+        x = acc.node.src[0]
+        return Fold(acc, x, self.index(x), self.ranges.conditions(conds))
 
     def _set_limits(self, lengths: list[UOp | None]) -> None:
         """Loops end where nobody wants what follows; not those of kernels of a special form."""
@@ -312,7 +326,7 @@ class _Rows:
         axes[lane] = add(scale(block, columns), column)
         self._set_axes(self.groups, axes)
         accs = [Acc(u, u.arg[0]) for u in self.reduces]
-        inner: Sequence[Stmt] = [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+        inner: Sequence[Stmt] = [self._fold(a) for a in accs]
         inner = self._nest(long[1:], inner)
         inner = self._loop_of(row, size, LoopKind.SEQ, inner)
         keeps = [
@@ -519,7 +533,7 @@ class _Rows:
                 for u, (phase, number) in self.kept.items() if phase == p
             ]  # fmt: skip
             body += [self._store(u) for u in self.stores if self.is_full(u) and self.phase_of[u] == p]
-            body += [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+            body += [self._fold(a) for a in accs]
             if not body:
                 continue
             if p == 1 and self.is_reduced[self.vector]:

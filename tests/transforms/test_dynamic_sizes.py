@@ -75,6 +75,28 @@ def test_results_are_those_of_the_program_of_each_size(name):
     assert g.cache_size() == 1
 
 
+LARGE = {
+    "layers": lambda x, w: nn.relu(nn.relu(x @ w) @ w.T),
+    "gradients": lambda x, w: fgrad.grad(lambda x, w: (fnp.tanh(x @ w) ** 2).mean(), (0, 1))(x, w),
+    "attention": lambda x, w: fgrad.value_and_grad(
+        lambda x: (nn.dot_product_attention(*[(x @ w).reshape(1, -1, 2, 16)] * 3, is_causal=True) ** 2).sum()
+    )(x),
+    "norms": lambda x, w: ((x - x.mean(0)) / fnp.sqrt(x.var(0) + 1e-3) @ w, nn.softmax(x @ x.T, -1) @ x),
+    "columns": lambda x, w: (fnp.exp(x).sum(0), nn.logsumexp((x @ w).T, 1), fnp.cumsum(x @ w, 0)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_a_longer_call_has_left_in_memory_reaches_no_shorter_one(name):
+    f = LARGE[name]
+    g = jit(f, dynamic_sizes={"x": {0: Size("n", 2, 90)}})
+    w = array(32, 32) / 8
+    for n in (50, 3, 90, 17):
+        fgrad.block_until_ready(g(np.full((90, 32), np.nan, np.float32), w))
+        agrees(f, g, array(n, 32), w)
+    assert g.cache_size() == 1
+
+
 def test_lengths_of_zero_and_one_are_lengths():
     def f(x):
         return x.sum(0), nn.softmax(x, 1), x @ x.T, fnp.concatenate([x, x]), fgrad.grad(lambda x: (x**2).sum())(x)
