@@ -507,7 +507,7 @@ class _Rows:
         before = self.axes
         for s in segments(self.ranges, self.dims[self.vector], self.width, self.copies):
             self._set_axes(self.groups, [s.position if i == self.vector else e for i, e in enumerate(before)])
-            part: Sequence[Stmt] = [Fold(a, a.node.src[0], self.index(a.node.src[0])) for a in accs]
+            part: Sequence[Stmt] = [self._fold(a) for a in accs]
             for k, (e, n) in reversed(list(enumerate(s.loops))):
                 if n > 1:
                     part = [Loop(e[1][0][0], n, LoopKind.SEQ, tuple(part), alone=k > 0)]
