@@ -92,6 +92,8 @@ def _find(key: str, level: int, text: str = "") -> Code | None:
         image = disk.get(_name(key, level))
         if image is not None:
             _last_compilation[0] = time.monotonic()
+            if level == 2:  # another process has kept it meanwhile
+                _forget(disk, key)
             code = _loaded[key, level] = Code(image, level, key, text)
     return code
 
@@ -105,14 +107,21 @@ def _publish(key: str, text: str, image: Image, level: int) -> Code:
     if disk is not None:
         if level == 2:
             disk.put(key, image)
-            if _at_exit.pop((disk, _name(key, 0)), None) is None:
+            if _forget(disk, key) is None:
                 disk.remove(_name(key, 0))  # of an earlier process
         else:
-            _at_exit[disk, _name(key, 0)] = image
-            while len(_at_exit) > _MOST_AT_EXIT:
-                _at_exit.pop(next(iter(_at_exit)))
+            with _lock:
+                _at_exit[disk, _name(key, 0)] = image
+                while len(_at_exit) > _MOST_AT_EXIT:
+                    _at_exit.pop(next(iter(_at_exit)))
     code = _loaded[key, level] = Code(image, level, key, text)
     return code
+
+
+def _forget(disk: DiskCache, key: str) -> Image | None:
+    """Do not keep code of level 0 at the end: there is better one."""
+    with _lock:
+        return _at_exit.pop((disk, _name(key, 0)), None)
 
 
 def _name(key: str, level: int) -> str:
@@ -155,11 +164,12 @@ def _close_disk(disk: DiskCache) -> None:
 
 
 def _write(waiting: dict[tuple[DiskCache, str], Image], only: DiskCache | None = None) -> None:
-    for disk, name in tuple(waiting):
-        if only in (None, disk):
-            image = waiting.pop((disk, name), None)
-            if image is not None:
-                disk.put(name, image)
+    """Write what waits, for one disk or for all; not into a folder that somebody has removed since."""
+    with _lock:
+        ready = [(disk, name, waiting.pop((disk, name))) for disk, name in tuple(waiting) if only in (None, disk)]
+    for disk, name, image in ready:
+        if os.path.isdir(disk.root):
+            disk.put(name, image)
 
 
 def find_kept(name: str) -> Image | None:
@@ -172,7 +182,8 @@ def keep(name: str, image: Image) -> None:
     """Keep an image that is no code on disk, when there is time."""
     disk = _disk()
     if disk is not None:
-        _soon[disk, name] = image
+        with _lock:
+            _soon[disk, name] = image
         if len(_soon) > _MOST_SOON:
             _write(_soon)
 

@@ -102,6 +102,37 @@ def test_level_0_is_not_kept_on_disk_while_level_2_may_come(folder):
     assert not [path for path in folder.rglob("*") if path.is_file()]
 
 
+CHILD = """
+import os, shutil
+os.environ["FGRAD_CACHE_DIR"] = {folder!r}
+from fgrad.backends.cpu.code import load_code
+load_code({text!r}, ["entry"], level=0)
+if {removes}:
+    shutil.rmtree({folder!r})
+"""
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_level_0_is_kept_by_a_process_that_ends_before_level_2(in_child, tmp_path, removes):
+    """But not in a folder that was removed."""
+    folder = tmp_path / "own"
+    done = in_child(CHILD.format(folder=str(folder), text=text_of(133), removes=removes))
+    assert (done.returncode, done.stderr) == (0, "")
+    kept = [path.name for path in folder.rglob("*-0")]
+    assert len(kept) == (0 if removes else 1) and folder.exists() is not removes
+
+
+def test_level_2_takes_the_place_of_level_0_on_disk(in_child, tmp_path):
+    folder = tmp_path / "own"
+    assert in_child(CHILD.format(folder=str(folder), text=text_of(134), removes=False)).returncode == 0
+    with config.override(cache_dir=str(folder)):
+        code, got = load_code(text_of(134), level=0), []
+        assert code.level == 0 and call(code.addresses) == 134
+        assert upgrade(code, got.append)
+        wait_for_upgrades()
+    assert call(got[0]) == 134 and not list(folder.rglob("*-0"))
+
+
 def test_an_empty_folder_name_switches_the_disk_off(no_compiler):
     with config.override(cache_dir=""):
         assert call(load_code(text_of(140), level=2).addresses) == 140
