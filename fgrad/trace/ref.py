@@ -180,6 +180,11 @@ class Ref:
         """
         return _Places(self)
 
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the present contents in the device's memory; the next write may move them."""
+        address: int = self.get().unsafe_buffer_pointer()
+        return address
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d Ref")

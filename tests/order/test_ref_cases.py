@@ -323,3 +323,15 @@ def test_a_failing_body_leaves_the_ref_as_it_was() -> None:
         with pytest.raises(RuntimeError, match="no"):
             f(X * 2)
         near(r[...], X)
+
+
+def test_a_write_of_the_whole_happens_in_the_memory_of_the_ref() -> None:
+    ref = fgrad.new_ref(fnp.arange(3.0))
+    address = ref.unsafe_buffer_pointer()
+
+    @fgrad.jit
+    def double() -> None:
+        ref[...] = 2 * ref[...]
+
+    double()
+    assert ref.unsafe_buffer_pointer() == address and ref[...].tolist() == [0, 2, 4]
