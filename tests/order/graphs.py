@@ -66,6 +66,11 @@ def is_narrowed(have: str, dtype: str) -> bool:
     return dtype[0] == "f" and have in ("int32", "int64", "uint32")
 
 
+def _summand(x: Array) -> Array:
+    """Floats are cut before they are added up, so that the order of the sum does not matter."""
+    return np.clip(x, -LARGEST, LARGEST).astype(x.dtype) if x.dtype.kind == "f" else x
+
+
 def _product(x: Array, y: Array) -> Array:
     z = x * y
     return np.clip(z, -MOST, MOST).astype(z.dtype) if z.dtype.kind == "f" else z
@@ -184,9 +189,11 @@ def value_of(node: Node, xs: Sequence[Array]) -> Array:
         case "PAD":
             return _padded(xs[0], arg)
         case "REDUCE":
-            return COMBINE[arg[0]].reduce(xs[0], axis=arg[1], dtype=xs[0].dtype)
+            x = _summand(xs[0]) if arg[0] == "ADD" else xs[0]
+            return COMBINE[arg[0]].reduce(x, axis=arg[1], dtype=x.dtype)
         case "PREFIX":
-            x = np.flip(xs[0], arg[1]) if arg[2] else xs[0]
+            x = _summand(xs[0]) if arg[0] == "ADD" else xs[0]
+            x = np.flip(x, arg[1]) if arg[2] else x
             x = COMBINE[arg[0]].accumulate(x, axis=arg[1], dtype=x.dtype)
             return np.flip(x, arg[1]) if arg[2] else x
         case "GATHER":
@@ -547,10 +554,11 @@ def _node(node: Node, xs: tuple[UOp, ...]) -> UOp:
             return uop(Op.CAST, (x,), by_name(arg))
         case "BITCAST":
             return uop(Op.BITCAST, xs, by_name(arg))
-        case "REDUCE":
-            return uop(Op.REDUCE, xs, (Op[arg[0]], arg[1]))
-        case "PREFIX":
-            return uop(Op.PREFIX, xs, (Op[arg[0]], arg[1], arg[2]))
+        case "REDUCE" | "PREFIX":
+            x = xs[0]
+            if arg[0] == "ADD" and x.dtype.is_float:
+                x = b.maximum(b.minimum(x, LARGEST), -LARGEST)
+            return uop(Op[op], (x,), (Op[arg[0]], *arg[1:]))
         case "GATHER":
             return uop(Op.GATHER, xs, 0)
         case "UPDATE":
