@@ -411,7 +411,7 @@ def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
     ([1, [2]], None)
     """
     if trees.structure(tree).is_leaf():
-        raise ValueError(f"a leaf has no children, and can't be flattened: {tree!r}")
+        raise ValueError(f"can't tree-flatten type {type(tree).__name__}: a leaf has no children, got {tree!r}")
     children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
     return list(children), metadata
 
@@ -422,9 +422,11 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     Raises ValueError for a leaf.
 
     >>> flatten_one_level_with_keys({"a": 1})
-    ([(DictKey(key='a'), 1)], ['a'])
+    ([(DictKey(key='a'), 1)], ('a',))
     """
     _, metadata = flatten_one_level(tree)
+    if isinstance(tree, dict) and isinstance(metadata, list):  # the keys
+        metadata = tuple(metadata)
     return [(key, child) for child, key in _children(tree)], metadata
 
 

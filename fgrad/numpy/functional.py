@@ -79,6 +79,31 @@ def _signature(text: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]
     return tuple([[tuple([n for n in t.split(",") if n]) for t in _TERM.findall(s)] for s in (left, right)])  # type: ignore[return-value]
 
 
+def _check_results(out: Any, cores: list[tuple[str, ...]], sizes: dict[str, int], what: str) -> None:
+    """Raise unless the results are as many as `cores`, with axes of these names; `sizes` are those of the arguments."""
+    if len(cores) > 1 and not isinstance(out, tuple):
+        raise note_user_line(
+            ArgumentError(f"{what}: output must be a tuple of {len(cores)} arrays, got {type(out).__name__}")
+        )
+    outs = out if isinstance(out, tuple) else (out,)
+    if len(outs) != len(cores):
+        raise note_user_line(
+            ArgumentError(f"{what}: wrong number of output arguments: expected {len(cores)}, got {len(outs)}")
+        )
+    known = dict(sizes)
+    for o, core in zip(outs, cores, strict=True):
+        shape = np.shape(o)
+        if len(shape) != len(core):
+            raise note_user_line(
+                ShapeError(f"{what}: the results do not have its axes: ({','.join(core)}) has shape {shape}")
+            )
+        for name, n in zip(core, shape, strict=True):
+            if known.setdefault(name, n) != n:
+                raise note_user_line(
+                    ShapeError(f"{what}: axis {name} has {known[name]} elements, and {n} in a result of shape {shape}")
+                )
+
+
 def vectorize(
     pyfunc: Callable[..., Any],
     *,
@@ -130,9 +155,7 @@ def vectorize(
                 given[k] = x
             out = pyfunc(*given, **kwargs)
             if core_out is not None:
-                outs = out if isinstance(out, tuple) else (out,)
-                if len(outs) != len(core_out) or any(np.ndim(o) != len(c) for o, c in zip(outs, core_out, strict=True)):
-                    raise note_user_line(ShapeError(f"vectorize: the results do not have the axes of {signature!r}"))
+                _check_results(out, core_out, sizes, f"vectorize with the signature {signature!r}")
             return out
 
         f: Callable[..., Any] = call

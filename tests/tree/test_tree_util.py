@@ -155,3 +155,10 @@ def test_a_named_tuple_may_get_functions_of_its_own() -> None:
 
     tree_util.register_pytree_node(Pair, lambda p: ((p.value,), p.name), lambda name, c: Pair(c[0], name))
     assert tree_util.tree_map(lambda x: x + 1, Pair(1, "n")) == Pair(2, "n")
+
+
+def test_one_level_of_a_leaf_is_refused_by_its_type_and_keys_of_dictionaries_are_a_tuple() -> None:
+    with pytest.raises(ValueError, match="can't tree-flatten type int"):
+        tree_util.flatten_one_level_with_keys(1)
+    pairs, keys = tree_util.flatten_one_level_with_keys({"b": 1, "a": [2]})
+    assert keys == ("a", "b") and [v for _, v in pairs] == [[2], 1]
