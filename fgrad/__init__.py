@@ -27,6 +27,10 @@ from fgrad.run.placement import device_count as device_count
 from fgrad.run.placement import device_get as device_get
 from fgrad.run.placement import device_put as device_put
 from fgrad.run.placement import devices as devices
+from fgrad.run.placement import local_device_count as local_device_count
+from fgrad.run.placement import local_devices as local_devices
+from fgrad.run.placement import process_count as process_count
+from fgrad.run.placement import process_index as process_index
 from fgrad.run.program import closure_convert as closure_convert
 from fgrad.run.program import eval_shape as eval_shape
 from fgrad.run.program import make_program as make_program
@@ -133,6 +137,10 @@ def __getattr__(name: str) -> _Any:
         return _import_module("fgrad.kernels").kernel_call
     if name == "Size":
         return _import_module("fgrad.run.sizes").Size
+    if not name.startswith("_"):
+        instead = _import_module("fgrad.run.absent").absent(name)
+        if instead is not None:
+            return instead
     raise AttributeError(f"module 'fgrad' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
 
 
@@ -189,6 +197,8 @@ __all__ = [
     "lax",
     "linear_transpose",
     "linearize",
+    "local_device_count",
+    "local_devices",
     "make_jaxpr",
     "make_program",
     "named_call",
@@ -198,6 +208,8 @@ __all__ = [
     "numpy",
     "ops",
     "optim",
+    "process_count",
+    "process_index",
     "profiler",
     "pure_callback",
     "random",

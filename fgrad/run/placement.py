@@ -108,6 +108,30 @@ def device_count(kind: str | None = None) -> int:
     return len(devices(kind))
 
 
+def local_devices(kind: str | None = None) -> list[Any]:
+    """The devices of this process: the same as `devices`, for there is one process.
+
+    >>> local_devices() == devices()
+    True
+    """
+    return devices(kind)
+
+
+def local_device_count(kind: str | None = None) -> int:
+    """How many devices of `kind` this process has: as `device_count`."""
+    return device_count(kind)
+
+
+def process_count() -> int:
+    """How many processes take part: 1."""
+    return 1
+
+
+def process_index() -> int:
+    """The number of this process: 0."""
+    return 0
+
+
 def device_kinds() -> list[str]:
     """The kinds of device fgrad knows."""
     return kinds()
