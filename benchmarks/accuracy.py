@@ -1,8 +1,8 @@
 """Print how far the compiled functions are from the exact values: ``python -m benchmarks.accuracy``.
 
 Every elementary and special function runs as a compiled kernel, in float32 at bit patterns that are
-equally spaced over all of them and in float64 at stratified numbers, and is compared with mpmath.
-The exit status is 1 if one is further away than its bound.
+equally spaced over all of them and in float64 at stratified numbers, and is compared with mpmath. Sums of many
+float32 numbers are compared with those in float64. The exit status is 1 if one is further away than its bound.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from fgrad.lower.functions.bounds import BOUNDS
 from fgrad.lower.functions.table import FUNCTIONS
 
 TABLE = Path(__file__).parent.parent / "docs" / "accuracy-table.inc"
+SUMS_TABLE = TABLE.with_name("accuracy-sums.inc")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 PUBLIC: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -48,6 +49,24 @@ PUBLIC: dict[str, tuple[str, Callable[..., Any]]] = {
     "logaddexp": ("numpy.logaddexp", fnp.logaddexp),
     "softplus": ("nn.softplus", nn.softplus),
 }
+
+# Reductions of positive float32 numbers, given a module (fgrad.numpy, or NumPy as the judge) and the numbers.
+SUMS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda m, x: m.sum(x),
+    "sum of rows": lambda m, x: m.sum(x.reshape(64, -1), axis=1),
+    "sum of columns": lambda m, x: m.sum(x.reshape(-1, 64), axis=0),
+    "mean": lambda m, x: m.mean(x),
+    "var": lambda m, x: m.var(x),
+    "nansum": lambda m, x: m.nansum(x),
+    "average": lambda m, x: m.average(x, weights=x),
+    "trapezoid": lambda m, x: m.trapezoid(x),
+    "dot": lambda m, x: m.dot(x, x),
+    "matmul": lambda m, x: m.matmul(x.reshape(4, -1), x.reshape(4, -1).T),
+    "einsum": lambda m, x: m.einsum("ij,ij->j", x.reshape(-1, 64), x.reshape(-1, 64)),
+    "linalg.norm": lambda m, x: m.linalg.norm(x),
+}
+SUM_BOUND = 16.0  # half units in the last place; one number after the other loses more than a hundred
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -136,6 +155,25 @@ def report(names: Sequence[str], count: int, judged: int) -> Iterator[tuple[Foun
         yield single, double
 
 
+def sum_errors(count: int) -> dict[str, float]:
+    """The errors of sums of `count` numbers between 0 and 1, relative, in half units in the last place (2**-24)."""
+    x = np.random.default_rng(0).uniform(0, 1, count).astype(np.float32)
+    found = {}
+    for name, f in SUMS.items():
+        got = np.asarray(f(fnp, fgrad.device_put(x)), np.float64)
+        exactly = f(np, x.astype(np.float64))
+        found[name] = float(np.max(np.abs(got - exactly) / np.abs(exactly))) * 2**24
+    return found
+
+
+def write_sums(errors: dict[str, float], count: int) -> None:
+    """Put the table of sums into the documentation."""
+    out = [f"Of {count:,} numbers.", "", ".. list-table::", "   :header-rows: 1", ""]
+    for name, error in [("function", "half ulp"), *[(n, f"{e:.2f}") for n, e in errors.items()]]:
+        out += [f"   * - {name}", f"     - {error}"]
+    SUMS_TABLE.write_text("\n".join(out) + "\n", encoding="utf-8")
+
+
 HEADER = ("function", "float32", "bound", "at", "float64", "bound", "at")
 
 
@@ -188,9 +226,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         row = [text.ljust(width) for text, width in zip(cells(pair), widths, strict=True)]
         broken = "" if all(found.holds for found in pair) else "  BEYOND THE BOUND"
         print(" ".join(row) + broken, flush=True)
+    count = min(options.count, 1 << 20) // 64 * 64
+    errors = {} if options.only else sum_errors(count)
+    for name, error in errors.items():
+        broken = "" if error <= SUM_BOUND else "  BEYOND THE BOUND"
+        print(f"{name.ljust(16)} {error:8.3f} half ulp, bound {SUM_BOUND:g}{broken}", flush=True)
     if options.write:
         write(pairs)
-    return 0 if all(found.holds for pair in pairs for found in pair) else 1
+        write_sums(errors, count)
+    held = all(found.holds for pair in pairs for found in pair)
+    return 0 if held and all(error <= SUM_BOUND for error in errors.values()) else 1
 
 
 if __name__ == "__main__":

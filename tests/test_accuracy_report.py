@@ -27,6 +27,19 @@ def test_a_compiled_function_is_within_its_bound(accuracy: ModuleType, name: str
         assert found.tried >= 60
 
 
+def test_sums_are_pairwise_or_better(accuracy: ModuleType) -> None:
+    count = 1 << 18
+    errors = accuracy.sum_errors(count)
+    assert {name: error for name, error in errors.items() if error > accuracy.SUM_BOUND} == {}
+    table = accuracy.SUMS_TABLE.read_text(encoding="utf-8")
+    assert [name for name in errors if f"   * - {name}\n" not in table] == []
+
+
+def test_a_sum_of_one_number_after_the_other_is_found(accuracy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "SUMS", {"slow": lambda m, x: m.cumsum(x)[-1]})
+    assert accuracy.sum_errors(1 << 18)["slow"] > 4 * accuracy.SUM_BOUND
+
+
 def test_every_function_is_in_the_documentation(accuracy: ModuleType) -> None:
     rows = [row for row in accuracy.TABLE.read_text().splitlines() if row.startswith("   * - ")]
     assert rows[1:] == [f"   * - {accuracy.PUBLIC[name][0]}" for name in FUNCTIONS]

@@ -23,6 +23,7 @@ from fgrad.uop.program import TANGENT, no_forward
 UNDEFINED = -1  # slot of a PARAM that stands for memory with any contents
 SPLIT_FROM = 1 << 17  # elements summed into each result from which a REDUCE is cut in two
 SPLIT_ROWS = 64  # results from which there is enough to share out without cutting
+SPLIT_COLUMNS = 1 << 12  # rows from which sums of columns are cut, so that the error grows less than with their number
 _REFUSED = {
     Op.BUFFER: "pass the array as a parameter of the program",
     Op.VARIABLE: "pass the size as an int64 parameter of the program",
@@ -198,14 +199,22 @@ def _reduce(u: UOp, x: UOp) -> UOp:
 
 
 def _shared_out(node: UOp) -> UOp:
-    """A long REDUCE with few results, cut in two so that many workers have a part."""
+    """A long REDUCE with few results, cut in two so that many workers have a part.
+
+    Sums over other axes than the last are carried lane by lane, one row after the other: long ones are cut for the
+    sake of their rounding errors, however many they are.
+    """
     x = node.src[0]
     op, axes = node.arg
     summed = 1
     for a in axes:
         summed *= x.shape[a]
-    if summed < SPLIT_FROM or node.size >= SPLIT_ROWS * 64 or recognise(node, lambda _: True) is not None:
+    of_columns = op is Op.ADD and x.dtype.is_float and summed >= SPLIT_COLUMNS and x.ndim - 1 not in axes
+    is_long = summed >= SPLIT_FROM and node.size < SPLIT_ROWS * 64
+    if not (of_columns or is_long) or recognise(node, lambda _: True) is not None:
         return node
+    if of_columns:
+        return _cut(x, op, axes, node)
     leading = 1
     for a in range(axes[0]):
         leading *= x.shape[a]
