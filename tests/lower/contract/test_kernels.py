@@ -120,8 +120,8 @@ def test_all_dtypes(dtype: DType) -> None:
         np.testing.assert_array_equal(got, x @ y)  # wraps as NumPy does
     else:
         want = x.astype(np.float64) @ y.astype(np.float64)
-        eps = float(dt.finfo(dtype).eps)
-        bound = eps * np.abs(want) + 1e-5 * (
+        eps, least = float(dt.finfo(dtype).eps), float(dt.finfo(dtype).smallest_subnormal)
+        bound = eps * np.abs(want) + least + 1e-5 * (
             np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
         )
         assert (np.abs(got.astype(np.float64) - want) <= bound).all()
