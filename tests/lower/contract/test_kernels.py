@@ -124,7 +124,8 @@ def test_all_dtypes(dtype: DType) -> None:
         bound = eps * np.abs(want) + least + 1e-5 * (
             np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
         )
-        assert (np.abs(got.astype(np.float64) - want) <= bound).all()
+        inside = np.abs(want) < float(dt.finfo(dtype).max)
+        assert (np.abs(got.astype(np.float64) - want) <= bound)[inside].all()
 
 
 def test_half_factors_with_a_single_precision_sum() -> None:
