@@ -283,6 +283,8 @@ class Dispatcher:
             outs = [*traced.outs, *[f for _, f in traced.finals]]
             buffers, program = lift_buffers((*traced.params, *traced.entries), outs)
             check_leaks(program.outs, self.name)
+        for ref in proxies.values():
+            ref._array = None  # what the function has kept of its argument is no Ref any more
         refs = [number.get(r, r) for r in traced.refs]
         captured = [b.arg.owner for b in buffers]
         return Traced(program, captured, traced.out_tree, traced.out_avals, refs, [i for i, _ in traced.finals])
@@ -382,6 +384,8 @@ class Dispatcher:
                 sources.append(None)
         first_ref = len(sources)
         refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
+        if len(set(refs)) < len(refs):
+            raise ArgumentError(f"{self.name} is given a Ref that it also closes over; use it in one of the two ways")
         for i, ref in enumerate(refs):
             sources.append(ref.take() if i in traced.finals else ref.get())
             words.append(sources[-1].addr)

@@ -562,6 +562,26 @@ def test_a_slice_and_the_whole_are_not_used_together() -> None:
         vmap(lambda a, b: None, (0, 1))(square, square)
 
 
+def test_a_ref_is_not_given_and_closed_over_at_once() -> None:
+    r, q = new_ref(1.0), new_ref(1.0)
+    f = jit(lambda a: r.addupdate(..., 1) or a.__setitem__(..., a[...] * 2))
+    f(q)
+    assert (float(r[...]), float(q[...])) == (2, 2)
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="a Ref that it also closes over"):
+            f(r)
+    assert r[...] == 2
+
+
+def test_a_pullback_that_leaves_a_jitted_function_writes_what_that_closes_over() -> None:
+    r = new_ref(0.0)
+    pullback = jit(lambda x: vjp(lambda x: 3 * stash(r, x), x)[1])(1.0)
+    assert pullback(1.0) == (3,) and r[...] == 3
+    pullback = jit(lambda r, x: vjp(lambda x: 3 * stash(r, x), x)[1])(r, 1.0)
+    with pytest.raises(LeakedTracerError, match="after its trace has ended"):
+        pullback(1.0)
+
+
 def test_functions_that_must_be_pure_refuse_refs() -> None:
     r = new_ref(1.0)
     with pytest.raises(OrderingError, match="custom_linear_solve must not read or write a Ref"):
