@@ -59,8 +59,8 @@ def _operator(f: Binary, reflected: bool = False, arithmetic: bool = True) -> Bi
     def method(self: Array, other: Any) -> Any:
         try:
             if not is_arraylike(other):
-                # of a list, * may also mean its repetition
-                if arithmetic and isinstance(other, _NO_OPERANDS) and not (f is elementwise.multiply and reflected):
+                # of a list, * may also mean its repetition; derived classes may have operators of their own
+                if arithmetic and type(other) in _NO_OPERANDS and not (f is elementwise.multiply and reflected):
                     raise TypeError(
                         f"{f.__name__}: {describe(other)} is no operand of an array; make an array of it with "
                         "fgrad.numpy.array"

@@ -4,12 +4,13 @@ import copy
 import operator
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
+from fgrad import jit
 
 X = np.array([[1.5, -2.0], [3.0, 4.5]], np.float32)
 OPERATORS = [
@@ -108,3 +109,21 @@ def test_the_namespace_is_found_from_an_array() -> None:
     assert info.default_dtypes()["real floating"] == np.float32
     assert set(info.dtypes(kind="bool")) == {"bool"}
     assert info.default_device() in info.devices()
+
+
+def test_tuples_with_operators_of_their_own_get_their_turn() -> None:
+    class Pair(NamedTuple):
+        x: Any
+
+        def __mul__(self, other: Any) -> "Pair":  # type: ignore[override]
+            return Pair(self.x * other)
+
+        def __rmul__(self, other: Any) -> "Pair":  # type: ignore[override]
+            return Pair(other * self.x)
+
+    a, b = Pair(fnp.ones(2)), fnp.arange(2.0)
+    for f in (lambda p, q: p * q, jit(lambda p, q: p * q)):
+        for product in (f(a, b), f(b, a)):
+            assert isinstance(product, Pair) and np.array_equal(product.x, [0.0, 1.0])
+    with pytest.raises(TypeError, match="is no operand of an array"):
+        b * (1.0, 2.0)
