@@ -242,7 +242,7 @@ def vmap(
             called = "" if axis_name is None else f" (axis_name={axis_name})"
             raise VmapAxisError(
                 f"vmap has mapped output{called} but out_axes is None: {path} of {name} depends on the mapped axis; "
-                "give it an axis in out_axes, or reduce over the batch with a collective (axis_name=)"
+                "give it an axis at vmap out_axes, or reduce over the batch with a collective (axis_name=)"
             ) from None
         results = apply(program, closed.nodes, [a.weak for a in closed.out_avals], closed.refs)
         result = tree.unflatten(closed.out_tree, results[: len(outs)])
