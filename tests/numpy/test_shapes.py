@@ -54,7 +54,7 @@ def test_places_of_a_split_are_concrete_integers(same: Callable[..., None]) -> N
     same(fnp.split(x, fnp.array([2, -1])), np.split(x, [2, -1]))
     same(fnp.array_split(x, np.int32(4)), np.array_split(x, 4))
     same(jit(lambda v: fnp.split(v, np.array([1, 4])))(x), np.split(x, [1, 4]))
-    with pytest.raises(ConcretizationError, match="split: give the places as Python integers"):
+    with pytest.raises(ConcretizationError, match="In split, give the places as Python integers"):
         jit(lambda i: fnp.split(fnp.zeros(6), [2, i]))(3)
     with pytest.raises(ArgumentError, match="must be integers, got 2.5"):
         fnp.split(x, 2.5)
