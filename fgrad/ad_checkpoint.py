@@ -8,6 +8,7 @@ from typing import Any
 from fgrad import checkpoint_policies as checkpoint_policies
 from fgrad.trace import tree
 from fgrad.trace.custom import checkpoint, checkpoint_name
+from fgrad.trace.frames import trim_public
 from fgrad.trace.staging import argument_names
 from fgrad.trace.transforms import residuals_of
 from fgrad.uop.aval import Aval
@@ -57,3 +58,5 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
     """
     for aval, source in saved_residuals(f, *args, **kwargs):
         print(f"{aval} from {source}")
+
+trim_public(globals(), __all__)

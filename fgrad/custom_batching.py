@@ -8,6 +8,7 @@ from typing import Any
 from fgrad.lax.loops import map as map_
 from fgrad.trace import tree
 from fgrad.trace.custom_vmap import custom_vmap
+from fgrad.trace.frames import trim_public
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
@@ -32,3 +33,5 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
         return map_(one, [x for x, b in zip(leaves, flags, strict=True) if b]), True
 
     return mapped
+
+trim_public(globals(), __all__)

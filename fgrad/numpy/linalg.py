@@ -25,6 +25,7 @@ from fgrad.numpy.shapes import matrix_transpose
 from fgrad.numpy.systems import *  # noqa: F403
 from fgrad.numpy.systems import inv
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
 
@@ -158,3 +159,5 @@ def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
                 ShapeError(f"linalg.cross takes vectors of 3 elements along axis {axis}, got shape {x.shape}")
             )
     return _cross(x1, x2, axis=axis)
+
+trim_public(globals(), __all__)

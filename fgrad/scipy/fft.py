@@ -11,6 +11,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy import fft as fourier
 from fgrad.numpy.common import axis_of, lift, public, size_of
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike, Tracer, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -188,4 +189,4 @@ def idctn(
     """
     return _many("idctn", x, type, s, axes, norm, True)
 
-
+trim_public(globals(), __all__)

@@ -10,6 +10,7 @@ import numpy as np
 from fgrad.errors import ShapeError, note_user_line
 from fgrad.numpy.common import as_array, broadcast, lift, public
 from fgrad.trace.arraylike import Array
+from fgrad.trace.frames import trim_public
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
@@ -111,3 +112,5 @@ def _mapped(input: ArrayLike, coordinates: Sequence[ArrayLike], cval: ArrayLike,
         sign = where(build.lt(total, 0), build.const_like(-1, total), build.const_like(1, total))
         total = mul(build.floor(add(build.abs_(total), 0.5)), sign)
     return Tracer(build.cast(total, x.dtype), t.weak)
+
+trim_public(globals(), __all__)

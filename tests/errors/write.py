@@ -1,9 +1,6 @@
 """Write what each program in this folder reports beside it: ``python -m tests.errors.write [folder/name ...]``."""
 
-import os
 import sys
-
-os.environ.setdefault("FGRAD_CHECK", "1")  # as the tests run
 
 from tests.errors.mistakes import MISTAKES, expected, name_of, report
 

@@ -88,7 +88,8 @@ MODULES = [
     "fgrad.nn.initializers", "fgrad.random", "fgrad.optim", "fgrad.tree", "fgrad.tree_util", "fgrad.image", "fgrad.ops",
     "fgrad.debug", "fgrad.storage", "fgrad.interop", "fgrad.dlpack", "fgrad.ref", "fgrad.scipy.special",
     "fgrad.scipy.linalg", "fgrad.scipy.stats", "fgrad.scipy.signal", "fgrad.scipy.optimize",
-    "fgrad.scipy.sparse.linalg",
+    "fgrad.scipy.sparse.linalg", "fgrad.scipy.fft", "fgrad.scipy.ndimage", "fgrad.ad_checkpoint",
+    "fgrad.custom_batching",
 ]  # fmt: skip
 
 
