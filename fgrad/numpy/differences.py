@@ -11,7 +11,7 @@ from fgrad.numpy.contraction import product_dtypes
 from fgrad.numpy.joining import joined
 from fgrad.numpy.products import _conjugate
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -262,7 +262,7 @@ def _gradient(f: ArrayLike, varargs: Any, axis: Any, edge_order: int) -> Any:
             raise note_user_line(
                 ShapeError(f"gradient: axis {i} of shape {x.shape} needs at least {edge_order + 1} elements")
             )
-        given = build.cast(lift(h).node, dtype)
+        given = cast_node(h, dtype)
         node = _difference(given, 0) if given.ndim else given
         out.append(Tracer(_slope(x, node, i, edge_order), weak))
     return out[0] if len(out) == 1 else out

@@ -6,7 +6,7 @@ import math
 
 from fgrad.numpy.common import binary, common, is_nan, lift, need, public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -180,4 +180,4 @@ def nan_to_num(
 
 
 def _like(x: ArrayLike, node: UOp) -> UOp:
-    return build.broadcast_to(build.cast(lift(x).node, node.dtype), node.shape)
+    return build.broadcast_to(cast_node(x, node.dtype), node.shape)

@@ -21,7 +21,7 @@ from fgrad.numpy.spectra import eigvals
 from fgrad.numpy.systems import lstsq
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim_public
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -383,7 +383,7 @@ def _interp(
         )
         extrapolate = [e == "extrapolate" for e in (left, right)]
         low, high = (
-            build.broadcast_to(build.cast(lift(e).node, dtype), at.shape) if e is not None else v
+            build.broadcast_to(cast_node(e, dtype), at.shape) if e is not None else v
             for e, v in zip(ends, (low, high), strict=True)
         )
         out = out if extrapolate[0] else build.where(build.lt(at, first), low, out)

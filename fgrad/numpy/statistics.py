@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from fgrad.errors import ShapeError, note_user_line
 from fgrad.numpy.common import (
     Axis,
@@ -68,7 +66,13 @@ def _quantile(
 ) -> Array:
     if method not in METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(METHODS)}, got {method!r}")
-    (x, level), dtype, _ = promoted(a, _levels(q, a), least=dt.default_float())
+    is_list = isinstance(q, list | tuple)
+    if is_list and q and not any(isinstance(each, list | tuple) or aval_of(each).shape for each in q):
+        # each by itself, so that Python numbers are as exact as the elements
+        (x, *levels), dtype, _ = promoted(a, *q, least=dt.default_float())
+        level = build.concatenate([build.reshape(each, (1,)) for each in levels], 0)
+    else:
+        (x, level), dtype, _ = promoted(a, listed(q) if is_list else q, least=dt.default_float())
     need(not dtype.is_complex, name, "complex numbers have no order")
     axes = axes_of(axis, x.ndim, name)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -86,14 +90,6 @@ def _quantile(
     y = build.permute(y, (len(lead), *range(len(lead))))
     kept = tuple([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else lead
     return Tracer(build.reshape(y, (*level.shape, *kept)))
-
-
-def _levels(q: ArrayLike, a: ArrayLike) -> ArrayLike:
-    """Python numbers in a list take the dtype of the elements, as a single one does."""
-    kind = aval_of(a).dtype
-    if isinstance(q, list | tuple) and kind.is_float and all(isinstance(level, int | float) for level in q):
-        return np.array(q).astype(kind.np)
-    return listed(q)
 
 
 def _at_levels(x: UOp, level: UOp, shape: tuple[int, ...], method: str, skip_nan: bool) -> UOp:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
+from fgrad import jit
 from fgrad.numpy.statistics import METHODS
 
 
@@ -48,6 +49,14 @@ def test_quantiles_of_many_small_floats_are_at_their_own_place(same: Callable[..
             got = fnp.quantile(small, q, method="lower")
             same(got, np.quantile(small.astype(np.float32), q, method="lower"))
     same(fnp.percentile(np.arange(5.0) / 3, [10, 90]), np.percentile(np.arange(5.0) / 3, [10, 90]))
+
+
+def test_levels_that_are_python_numbers_are_as_exact_as_the_elements(same: Callable[..., None]) -> None:
+    x = np.array([-1.5, 2.4, 1.04, 0.51, 1.69])
+    for q in (0.3, [0.3, 0.9]):
+        same(fnp.quantile(x, q), np.quantile(x, q))
+        same(jit(lambda v, q=q: fnp.nanquantile(v, q))(x), np.quantile(x, q))
+    assert fnp.quantile(x.astype(np.float32), [0.3]).dtype == np.float32
 
 
 def test_averages(as_numpy: Callable[..., None], cube: Any) -> None:
