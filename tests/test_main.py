@@ -138,7 +138,7 @@ def test_an_argument_that_cannot_be_read_is_explained(text: str) -> None:
 
 def test_an_unknown_dtype_is_named(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", f"{model}::twice", "float33[3]"]) == 1
-    assert "no dtype is called 'float33'" in capsys.readouterr().err
+    assert "'float33' of type str is no dtype; did you mean 'float32'?" in capsys.readouterr().err
 
 
 def test_it_runs_as_a_module() -> None:
