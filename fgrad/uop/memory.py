@@ -150,6 +150,10 @@ class Memory:
                 if key in self.writes:
                     clock = self.clocks[x].get(key, NEVER)
                     yield Read(u, i, view, self.region(view), key, clock)
+        for o in self.outs:  # what is asked for is read, where it stands
+            view = self.views.get(o)
+            if view is not None and (key := self.key(view.base)) in self.writes:
+                yield Read(o, -1, view, self.region(view), key, self.clocks[o].get(key, NEVER))
 
     def _enter_view(self, u: UOp) -> None:
         if u.op in STORAGE:

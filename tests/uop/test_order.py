@@ -392,3 +392,12 @@ def test_the_inside_of_a_kernel_owes_an_order_too() -> None:
     new = after(p, store(p, 1.0))
     body = Program((p,), (after(new, store(new, b.add(p, new))),))
     refused([after(x, uop(Op.CALL, (x,), Call(body, "kernel", "k")))], "cycle")
+
+
+def test_what_is_asked_for_is_read_where_it_stands() -> None:
+    x, y = buffer("x"), buffer("y")
+    y_written = after(y, store(y, 1.0))
+    x_written = after(x, store(x, y))  # sees the old y
+    check_order([y_written, x_written, x])
+    refused([after(x, y_written), x_written], "cycle", "'x'")  # the old x, but after the write that needs it gone
+    check_order([load(after(x, x_written)), x_written])
