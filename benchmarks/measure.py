@@ -13,6 +13,7 @@ from benchmarks.work import Run
 Wait = Callable[[object], None]
 MIN_SAMPLE_S = 2e-3  # shorter runs are repeated inside one sample: the clock and the wait cost too
 MIN_ROUNDS = 5
+PAUSE_S = 5e-3  # between samples: the workers of the library before spin for a while, on the cores of the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def interleave(contestants: Mapping[str, tuple[Run, Wait]], seconds: float) -> d
         while rounds < MIN_ROUNDS or time.perf_counter() < end:
             for name in order:
                 run, wait = contestants[name]
+                time.sleep(PAUSE_S)
                 samples[name].append(sample(run, wait, repeats[name]))
             order = order[1:] + order[:1]
             rounds += 1
