@@ -347,7 +347,7 @@ class Run:
             case "round":
                 return self.i
             case "sum":
-                x = self.expr(e[1])
+                x = self.summand(self.expr(e[1]))
                 if str(x.dtype) in ("bool", "uint8"):
                     return x.max() if x.size else self.world.cast(0, str(x.dtype))
                 return x.sum(dtype=x.dtype)
@@ -362,7 +362,8 @@ class Run:
         if e[0] == "dot":
             if not x.shape or not x.size:
                 return x
-            return self.bounded(xp.matmul(x, self.fit(self.expr(e[2]), dtype, (x.shape[-1], 3))))
+            y = self.fit(self.expr(e[2]), dtype, (x.shape[-1], 3))
+            return self.bounded(xp.matmul(self.bounded(x), self.bounded(y)))
         y = self.fit(self.expr(e[2]), dtype, x.shape)
         match e[0]:
             case "+":
@@ -388,14 +389,18 @@ class Run:
             return xp.sort(x, axis=-1)
         if op == "running":
             x = self.fit(x, "int32", x.shape) if str(x.dtype) == "bool" else x
-            return self.bounded(xp.cumsum(x, axis=-1, dtype=x.dtype))
+            return self.bounded(xp.cumsum(self.summand(x), axis=-1, dtype=x.dtype))
         return xp.take(x, self.fit(self.expr(e), "int32", (3,)) % np.int32(x.shape[-1]), axis=-1)
 
-    def bounded(self, x: Any) -> Any:
+    def bounded(self, x: Any, most: float = MOST) -> Any:
         """Floats stay small, and thereby exact."""
         if str(x.dtype)[0] != "f":
             return x
-        return self.world.xp.minimum(self.world.xp.maximum(x, x.dtype.type(-MOST)), x.dtype.type(MOST))
+        return self.world.xp.minimum(self.world.xp.maximum(x, x.dtype.type(-most)), x.dtype.type(most))
+
+    def summand(self, x: Any) -> Any:
+        """Floats are cut before they are added up, so that the order of the sum does not matter."""
+        return self.bounded(x, LARGEST)
 
     def fit(self, x: Any, dtype: str, shape: Shape) -> Any:
         """`x` as an array of that dtype and shape."""
