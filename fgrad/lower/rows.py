@@ -423,7 +423,7 @@ class _Rows:
         """
         self.kept: dict[UOp, tuple[int, int]] = {}  # node -> (phase that writes it, scratch number)
         self.reread: dict[UOp, int] = {}
-        if not self.reduces or not self.is_reduced[self.vector]:
+        if not self.reduces or self.vector < 0 or not self.is_reduced[self.vector]:
             return
         size = math.prod([n for n, r in zip(self.dims, self.is_reduced, strict=True) if r])
         for u, phases in self.visits.items():
@@ -472,8 +472,9 @@ class _Rows:
         return [Loop(e[1][0][0], size, kind, tuple(body), unroll, limit=end)] if e[1] else list(body)
 
     def _row_body(self, inner: list[int]) -> list[Stmt]:
-        if self.vector < 0:
-            return [self._store(u) for u in self.stores]
+        if self.vector < 0:  # one element, and reductions of it alone
+            phases = self._phases_of(list)
+            return [*phases, *[self._store(u) for u in self.stores if not self.is_full(u)]]
         if self._in_segments():
             return [self._segments(inner), *[self._store(u) for u in self.stores]]
         if self.is_reduced[self.vector]:
@@ -536,7 +537,7 @@ class _Rows:
             body += [self._fold(a) for a in accs]
             if not body:
                 continue
-            if p == 1 and self.is_reduced[self.vector]:
+            if p == 1 and self.vector >= 0 and self.is_reduced[self.vector]:
                 body = [*self._ahead(), *body]
             out += [Reduction(tuple(accs), tuple(nest(body)))] if accs else nest(body)
         return out

@@ -91,6 +91,14 @@ def test_values_shared_by_row_and_column_sums_are_stored_once() -> None:
     assert len(compiled.lowered.kernels) == 2
 
 
+def test_a_reduction_of_one_element_is_a_kernel_like_others() -> None:
+    def f(x: UOp) -> list[UOp]:
+        rows = b.reduce_(x, (0, 1, 2), Op.MAX)
+        return [b.reduce_(x, (0, 1, 2, 3), Op.MAX), rows, b.reduce_(rows, (0,), Op.MAX)]
+
+    agree(program_of(f, (F, (1, 1, 3, 1))), [np.arange(3, dtype=np.float32).reshape(1, 1, 3, 1)])
+
+
 @pytest.mark.parametrize("dtype", [d for d in dt.ALL if not d.is_complex], ids=str)
 @pytest.mark.parametrize(
     "shape,axes",
