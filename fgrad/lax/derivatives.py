@@ -14,7 +14,7 @@ from fgrad.trace.custom import opened_for
 from fgrad.trace.interpret import jvp_program
 from fgrad.trace.maybe import Maybe, add_, instantiate, neg_, present
 from fgrad.trace.stage import Stage, opened
-from fgrad.trace.staging import Traced, lift_results, trace, without_refs
+from fgrad.trace.staging import Traced, lift_results, need_functions, trace, without_refs
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.trace.transforms import vjp
 from fgrad.trace.widen import Batching, align, batch_program
@@ -268,6 +268,7 @@ def custom_root(
     >>> root(4.0), grad(root)(4.0)
     (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
+    need_functions("custom_root", f=f, solve=solve, tangent_solve=tangent_solve)
     leaves, spec = tree.flatten(initial_guess)
     guess = [lift(x) for x in leaves]
     in_tree = tree.structure(((initial_guess,), {}))

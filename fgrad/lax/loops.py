@@ -27,7 +27,7 @@ from fgrad.trace.apply import need_arrays, operand
 from fgrad.trace.frames import trimmed
 from fgrad.trace.ref import Held, Ref, current, hide_refs, ref_over, show_refs
 from fgrad.trace.stage import Stage, is_tracing, stages
-from fgrad.trace.staging import Traced, argument_names, function_name, trace
+from fgrad.trace.staging import Traced, argument_names, function_name, need_functions, trace
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.trace.vmap import vmap
 from fgrad.uop import build
@@ -373,9 +373,7 @@ def while_loop(
     >>> while_loop(lambda x: x < 100, lambda x: x * 2, 3)
     Array(192, dtype=int64, weak_type=True)
     """
-    for what, g in (("cond_fun", cond_fun), ("body_fun", body_fun)):
-        if not callable(g):
-            raise note_user_line(ArgumentError(f"while_loop needs {what} as a function, got {describe(g)}"))
+    need_functions("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     if config.disable_jit and not is_tracing():
         val, left = init_val, max_steps
         while (left is None or left > 0) and cond_fun(val):
@@ -486,6 +484,7 @@ def fori_loop(
     >>> fori_loop(0, 5, lambda i, x: x + i, 0)
     Array(10, dtype=int64, weak_type=True)
     """
+    need_functions("fori_loop", body_fun=body_fun)
     for what, bound in (("lower", lower), ("upper", upper)):
         aval = lift(bound).aval
         if not aval.dtype.is_int or aval.shape != ():
@@ -560,6 +559,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     >>> map(lambda x: x * 2, fnp.arange(3))
     Array([0, 2, 4], dtype=int64)
     """
+    need_functions("map", f=f)
     leaves, spec = tree.flatten(xs)
     n = _length(leaves, spec, None, "map")
     if batch_size is None:

@@ -12,7 +12,7 @@ from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
 from fgrad.trace.ref import Ref, hide_refs, show_refs
 from fgrad.trace.stage import Stage, lift_buffers
-from fgrad.trace.staging import function_name, trace
+from fgrad.trace.staging import function_name, need_function, trace
 from fgrad.trace.tidy import tidy_program
 from fgrad.trace.tracer import Tracer, aval_of, is_arraylike
 from fgrad.uop.aval import Aval
@@ -37,7 +37,7 @@ def make_program(
       %2 = MUL %0 %1                             float32[]
       return %2
     """
-
+    need_function(fun, "make_program")
     static = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
 
     @wraps(fun)
@@ -71,6 +71,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> eval_shape(lambda a, b: a @ b, ShapeDtypeStruct((2, 3), "float32"), ShapeDtypeStruct((3,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
+    need_function(fun, "eval_shape", at_once=True)
     leaves, in_tree = tree.flatten((args, kwargs))
     shaped = [is_arraylike(x) or (hasattr(x, "shape") and hasattr(x, "dtype")) for x in leaves]
     at = [i for i, x in enumerate(leaves) if shaped[i] and not isinstance(x, Ref)]
@@ -96,6 +97,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     >>> scaled(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    need_function(fun, "closure_convert", at_once=True)
     leaves, _ = tree.flatten(example_args)
     operands = [operand(x) for x in leaves]
     in_tree = tree.structure((example_args, {}))
@@ -130,6 +132,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     >>> named_call(lambda x: x + 1, name="step")(fnp.array([1.0]))
     Array([2.], dtype=float32)
     """
+    need_function(fun, "named_call")
 
     @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:

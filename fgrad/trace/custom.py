@@ -38,7 +38,7 @@ from fgrad.trace.ref import (
     uncarried,
 )
 from fgrad.trace.stage import Stage, is_tracing, opened, stages
-from fgrad.trace.staging import function_name, lift_results, trace
+from fgrad.trace.staging import function_name, lift_results, need_function, trace
 from fgrad.trace.tracer import Tracer, lift
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
@@ -278,6 +278,7 @@ class Custom:
         nondiff_argnums: Sequence[int] | int = (),
         nondiff_argnames: Sequence[str] | str | None = None,
     ) -> None:
+        need_function(fun, self.kind)
         update_wrapper(self, fun)
         self.fun = fun
         self.positional = Positional(fun, self.kind)
@@ -455,15 +456,7 @@ class custom_jvp(Custom):
 
     kind = "custom_jvp"
     needs = "JVP", "defjvp"
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        nondiff_argnums: Sequence[int] | int = (),
-        nondiff_argnames: Sequence[str] | str | None = None,
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self.rule: Callable[..., Any] | None = None
+    rule: Callable[..., Any] | None = None
 
     def ready(self) -> bool:
         return self.rule is not None
@@ -678,16 +671,8 @@ class custom_vjp(Custom):
 
     kind = "custom_vjp"
     needs = "VJP", "defvjp"
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        nondiff_argnums: Sequence[int] | int = (),
-        nondiff_argnames: Sequence[str] | str | None = None,
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self.forward: Callable[..., Any] | None = None
-        self.backward: Callable[..., Any] | None = None
+    forward: Callable[..., Any] | None = None
+    backward: Callable[..., Any] | None = None
 
     def ready(self) -> bool:
         return self.forward is not None
@@ -719,6 +704,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     ... def twice(x):
     ...     return 2 * x, lambda ct: (2 * ct,)
     """
+    need_function(fun, "custom_gradient")
 
     @wraps(fun)
     def value(*args: Any) -> Any:
@@ -754,6 +740,7 @@ def checkpoint(
     """
     if fun is None:
         return lambda f: checkpoint(f, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+    need_function(fun, "checkpoint")
     name = function_name(fun)
     static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
 

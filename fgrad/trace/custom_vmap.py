@@ -80,9 +80,10 @@ class custom_vmap(Custom):
     kind = "custom_vmap"
     needs = "batching rule", "def_vmap"
 
+    rule: Callable[..., Any] | None = None
+
     def __init__(self, fun: Callable[..., Any]) -> None:
         super().__init__(fun)
-        self.rule: Callable[..., Any] | None = None
 
     def ready(self) -> bool:
         return self.rule is not None

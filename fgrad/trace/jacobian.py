@@ -74,6 +74,7 @@ def jacfwd(
     Array([[3., 2.],
            [1., 0.]], dtype=float32)
     """
+    need_function(fun, "jacfwd")
 
     @trimmed
     @wraps(fun)
@@ -161,6 +162,7 @@ def hessian(
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
+    need_function(fun, "hessian")
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 

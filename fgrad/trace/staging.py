@@ -60,13 +60,18 @@ def function_name(fun: Callable[..., Any]) -> str:
     return str(getattr(inner, "__name__", type(fun).__name__))
 
 
-def need_function(fun: Any, what: str) -> None:
-    """Raise ArgumentError unless `fun` can be called."""
+def need_function(fun: Any, what: str, at_once: bool = False) -> None:
+    """Raise ArgumentError unless `fun` can be called; `at_once`: `what` takes its arguments too."""
     if not callable(fun):
-        raise ArgumentError(
-            f"{what} needs a function, got {describe(fun)}; pass the function itself, and the arguments to what {what} "
-            "returns"
-        )
+        rest = "then its arguments" if at_once else f"and the arguments to what {what} returns"
+        raise ArgumentError(f"{what} needs a function, got {describe(fun)}; pass the function itself, {rest}")
+
+
+def need_functions(what: str, **given: Any) -> None:
+    """Raise ArgumentError unless all arguments `given` to `what` can be called."""
+    for name, f in given.items():
+        if not callable(f):
+            raise note_user_line(ArgumentError(f"{what} needs {name} as a function, got {describe(f)}"))
 
 
 def argument_names(fun: Callable[..., Any], in_tree: tree.TreeDef) -> list[str]:

@@ -127,7 +127,7 @@ def _zero_tangent(aval: Aval) -> Any:
 
 def _close(fun: Callable[..., Any], args: Sequence[Any], what: str) -> tuple[Closed, list[Tracer], tree.TreeDef]:
     """Close `fun` over all leaves of `args`, Refs apart."""
-    need_function(fun, what)
+    need_function(fun, what, at_once=True)
     args = tuple(args)
     hidden = hide_refs(args)
     leaves, spec = tree.flatten(hidden)
