@@ -40,10 +40,10 @@ from fgrad.trace import frames as _frames
 from fgrad.trace.arraylike import Array as Array
 from fgrad.trace.callback import io_callback as io_callback
 from fgrad.trace.callback import pure_callback as pure_callback
-from fgrad.trace.custom import checkpoint as checkpoint
-from fgrad.trace.custom import custom_gradient as custom_gradient
-from fgrad.trace.custom import custom_jvp as custom_jvp
-from fgrad.trace.custom import custom_vjp as custom_vjp
+from fgrad.trace.checkpoint import checkpoint as checkpoint
+from fgrad.trace.custom_jvp import custom_jvp as custom_jvp
+from fgrad.trace.custom_vjp import custom_gradient as custom_gradient
+from fgrad.trace.custom_vjp import custom_vjp as custom_vjp
 from fgrad.trace.jacobian import hessian as hessian
 from fgrad.trace.jacobian import jacfwd as jacfwd
 from fgrad.trace.jacobian import jacrev as jacrev

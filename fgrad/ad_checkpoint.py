@@ -7,7 +7,7 @@ from typing import Any
 
 from fgrad import checkpoint_policies as checkpoint_policies
 from fgrad.trace import tree
-from fgrad.trace.custom import checkpoint, checkpoint_name
+from fgrad.trace.checkpoint import checkpoint, checkpoint_name
 from fgrad.trace.frames import trim_public
 from fgrad.trace.staging import argument_names
 from fgrad.trace.transforms import residuals_of

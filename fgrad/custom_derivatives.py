@@ -8,7 +8,9 @@ import numpy as np
 
 from fgrad.run.program import closure_convert
 from fgrad.trace import tree
-from fgrad.trace.custom import CustomVJPPrimal, SymbolicZero, custom_gradient, custom_jvp, custom_vjp
+from fgrad.trace.custom import CustomVJPPrimal, SymbolicZero
+from fgrad.trace.custom_jvp import custom_jvp
+from fgrad.trace.custom_vjp import custom_gradient, custom_vjp
 from fgrad.trace.tracer import Tracer, aval_of
 from fgrad.uop import build
 

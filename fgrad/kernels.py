@@ -16,7 +16,7 @@ from fgrad.lax import fori_loop
 from fgrad.run.inspect import ShapeDtypeStruct
 from fgrad.trace import tree
 from fgrad.trace.apply import apply, close_over, operand
-from fgrad.trace.custom import custom_vjp
+from fgrad.trace.custom_vjp import custom_vjp
 from fgrad.trace.frames import trim_public, trimmed
 from fgrad.trace.ref import freeze, new_ref
 from fgrad.trace.stage import Stage, is_tracing
