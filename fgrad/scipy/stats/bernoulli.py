@@ -7,7 +7,7 @@ from typing import Any
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import xlog1py, xlogy
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -48,5 +48,15 @@ def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     value = loc + fnp.where(q == 0, -1.0, fnp.where(q <= 1 - p, 0.0, 1.0))
     return fnp.where(_valid(p) & _valid(q), value, fnp.nan)
 
+
+document(
+    globals(),
+    "0.25",
+    "[0.0, 1.0]",
+    cdf="[0.75, 1.  ]",
+    logpmf="[-0.28768206, -1.3862944 ]",
+    pmf="[0.75, 0.25]",
+    ppf="[0., 0.]",
+)
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import betainc, betaln, xlog1py, xlogy
-from fgrad.scipy.stats.common import INF, floats, inside
+from fgrad.scipy.stats.common import INF, document, floats, inside
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -53,5 +53,17 @@ def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: A
     """The logarithm of 1 - cdf."""
     return fnp.log(sf(x, a, b, loc, scale))
 
+
+document(
+    globals(),
+    "2.0, 3.0",
+    "[0.25, 0.5]",
+    cdf="[0.26171875, 0.6875    ]",
+    logcdf="[-1.3404849 , -0.37469345]",
+    logpdf="[0.5232482 , 0.40546513]",
+    logsf="[-0.30343044, -1.1631508 ]",
+    pdf="[1.6875001, 1.5      ]",
+    sf="[0.73828125, 0.3125    ]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

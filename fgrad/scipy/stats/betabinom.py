@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import betaln
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -28,5 +28,13 @@ def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike =
     """The probability of `k`."""
     return fnp.exp(logpmf(k, n, a, b, loc))
 
+
+document(
+    globals(),
+    "5, 2.0, 3.0",
+    "[0.0, 2.0]",
+    logpmf="[-1.7917595, -1.4350843]",
+    pmf="[0.16666667, 0.23809528]",
+)
 
 __all__ = ["logpmf", "pmf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammaln, xlog1py, xlogy
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -28,5 +28,13 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of `k`."""
     return fnp.exp(logpmf(k, n, p, loc))
 
+
+document(
+    globals(),
+    "5, 0.5",
+    "[0.0, 2.0]",
+    logpmf="[-3.465736 , -1.1631508]",
+    pmf="[0.03125, 0.3125 ]",
+)
 
 __all__ = ["logpmf", "pmf"]

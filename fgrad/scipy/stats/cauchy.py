@@ -6,7 +6,7 @@ import math
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -64,5 +64,19 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     q, loc, scale = floats("isf", q, loc, scale)
     return loc + scale * fnp.tan(math.pi * (0.5 - q))
 
+
+document(
+    globals(),
+    "",
+    "[0.0, 2.0]",
+    cdf="[0.5      , 0.8524164]",
+    isf="[ 1., -1.]",
+    logcdf="[-0.6931472 , -0.15968014]",
+    logpdf="[-1.1447299, -2.7541678]",
+    logsf="[-0.6931472, -1.9133604]",
+    pdf="[0.3183099 , 0.06366198]",
+    ppf="[-1.,  1.]",
+    sf="[0.5       , 0.14758362]",
+)
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

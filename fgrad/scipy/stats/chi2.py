@@ -5,6 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.stats import gamma
+from fgrad.scipy.stats.common import document
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -44,5 +45,17 @@ def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """The logarithm of 1 - cdf."""
     return fnp.log(sf(x, df, loc, scale))
 
+
+document(
+    globals(),
+    "3",
+    "[0.5, 2.0]",
+    cdf="[0.08110859, 0.4275933 ]",
+    logcdf="[-2.5119665, -0.8495828]",
+    logpdf="[-1.5155121, -1.5723649]",
+    logsf="[-0.08458731, -0.5579055 ]",
+    pdf="[0.21969564, 0.20755376]",
+    sf="[0.91889143, 0.5724067 ]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

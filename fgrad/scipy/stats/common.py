@@ -1,4 +1,4 @@
-"""What the distributions share: parameters brought to one floating dtype and shape."""
+"""What the distributions share: parameters brought to one floating dtype and shape, and what their docstrings say."""
 
 from __future__ import annotations
 
@@ -33,4 +33,33 @@ def whole(k: Any) -> Any:
     return fnp.equal(k, fnp.floor(k))
 
 
-__all__ = ["INF", "floats", "inside", "whole"]
+_COMMON = """
+
+All arguments broadcast together; the result has their shape and common floating dtype, float32 where all are whole
+numbers. Raises DtypeError for complex numbers and ShapeError where shapes do not broadcast.
+
+>>> {distribution}.{function}(fnp.array({points}){parameters})
+Array({result}, dtype=float32)
+"""
+
+
+def document(module: dict[str, Any], parameters: str, at: str, **results: str) -> None:
+    """Add to the docstrings of a distribution's functions what they all say, and to each its example.
+
+    module       `globals()` of the distribution
+    parameters   those of the examples, as text: "2.0, 3.0"
+    at           the points of the examples; the inverse functions are shown at two probabilities
+    results      by function, what its example prints
+    """
+    for function, result in results.items():
+        points = "[0.25, 0.75]" if function in ("ppf", "isf") else at
+        module[function].__doc__ = (module[function].__doc__ or "") + _COMMON.format(
+            distribution=module["__name__"].rpartition(".")[2],
+            function=function,
+            points=points,
+            parameters=f", {parameters}" if parameters else "",
+            result=result,
+        )
+
+
+__all__ = ["INF", "document", "floats", "inside", "whole"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -56,5 +56,18 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     value = loc - scale * fnp.log1p(-q)
     return fnp.where((q >= 0) & (q <= 1), value, fnp.nan)
 
+
+document(
+    globals(),
+    "0, 2.0",
+    "[0.5, 2.0]",
+    cdf="[0.22119921, 0.63212055]",
+    logcdf="[-1.5086915 , -0.45867515]",
+    logpdf="[-0.9431472, -1.6931472]",
+    logsf="[-0.25, -1.  ]",
+    pdf="[0.3894004 , 0.18393973]",
+    ppf="[0.5753641, 2.7725887]",
+    sf="[0.7788008 , 0.36787945]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

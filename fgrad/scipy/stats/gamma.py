@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammainc, gammaincc, gammaln, xlogy
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -52,5 +52,17 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     """The logarithm of 1 - cdf."""
     return fnp.log(sf(x, a, loc, scale))
 
+
+document(
+    globals(),
+    "2.0",
+    "[0.5, 2.0]",
+    cdf="[0.09020401, 0.59399414]",
+    logcdf="[-2.4056814, -0.5208858]",
+    logpdf="[-1.1931472, -1.3068528]",
+    logsf="[-0.09453488, -0.9013877 ]",
+    pdf="[0.30326533, 0.27067056]",
+    sf="[0.909796  , 0.40600586]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammainc, gammaln
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -29,5 +29,14 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     x, beta = floats("cdf", x, beta)
     return 0.5 * (1 + fnp.sign(x) * gammainc(1 / beta, fnp.abs(x) ** beta))
 
+
+document(
+    globals(),
+    "1.5",
+    "[0.0, 2.0]",
+    cdf="[0.5      , 0.9858804]",
+    logpdf="[-0.5908323, -3.4192593]",
+    pdf="[0.5538661 , 0.03273667]",
+)
 
 __all__ = ["cdf", "logpdf", "pdf"]

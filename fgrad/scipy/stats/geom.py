@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import xlog1py
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -23,5 +23,13 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of `k`."""
     return fnp.exp(logpmf(k, p, loc))
 
+
+document(
+    globals(),
+    "0.25",
+    "[1.0, 3.0]",
+    logpmf="[-1.3862944, -1.9616585]",
+    pmf="[0.25    , 0.140625]",
+)
 
 __all__ = ["logpmf", "pmf"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -55,5 +55,18 @@ def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     value = loc + scale * fnp.log(-fnp.log1p(-p))
     return fnp.where((p >= 0) & (p <= 1) & (scale > 0), value, fnp.nan)
 
+
+document(
+    globals(),
+    "",
+    "[-1.0, 0.5]",
+    cdf="[0.30779937, 0.8077043 ]",
+    logcdf="[-1.178307  , -0.21355921]",
+    logpdf="[-1.3678794, -1.1487212]",
+    logsf="[-0.36787945, -1.6487212 ]",
+    pdf="[0.2546464 , 0.31704193]",
+    ppf="[-1.2458994 ,  0.32663426]",
+    sf="[0.6922006 , 0.19229566]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

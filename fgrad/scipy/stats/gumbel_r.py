@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -55,5 +55,18 @@ def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     value = loc - scale * fnp.log(-fnp.log(p))
     return fnp.where((p >= 0) & (p <= 1) & (scale > 0), value, fnp.nan)
 
+
+document(
+    globals(),
+    "",
+    "[-0.5, 1.0]",
+    cdf="[0.19229566, 0.6922006 ]",
+    logcdf="[-1.6487212 , -0.36787945]",
+    logpdf="[-1.1487212, -1.3678794]",
+    logsf="[-0.21355921, -1.178307  ]",
+    pdf="[0.31704193, 0.2546464 ]",
+    ppf="[-0.32663426,  1.2458994 ]",
+    sf="[0.8077043 , 0.30779937]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -6,7 +6,7 @@ import math
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -32,5 +32,14 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     tail = 0.5 * fnp.exp(-fnp.abs(z))
     return fnp.where(z <= 0, tail, 1 - tail)
 
+
+document(
+    globals(),
+    "0, 2.0",
+    "[0.0, 1.0]",
+    cdf="[0.5       , 0.69673467]",
+    logpdf="[-1.3862944, -1.8862944]",
+    pdf="[0.25      , 0.15163267]",
+)
 
 __all__ = ["cdf", "logpdf", "pdf"]

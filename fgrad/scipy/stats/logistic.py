@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import expit, logit
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -51,5 +51,17 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     q, loc, scale = floats("isf", q, loc, scale)
     return loc - scale * logit(q)
 
+
+document(
+    globals(),
+    "",
+    "[0.0, 2.0]",
+    cdf="[0.5      , 0.8807971]",
+    isf="[ 1.0986123, -1.0986123]",
+    logpdf="[-1.3862944, -2.253856 ]",
+    pdf="[0.25     , 0.1049936]",
+    ppf="[-1.0986123,  1.0986123]",
+    sf="[0.5       , 0.11920292]",
+)
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammaln, xlog1py, xlogy
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -25,5 +25,13 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of `k`."""
     return fnp.exp(logpmf(k, n, p, loc))
 
+
+document(
+    globals(),
+    "3, 0.5",
+    "[0.0, 2.0]",
+    logpmf="[-2.0794415, -1.6739764]",
+    pmf="[0.125 , 0.1875]",
+)
 
 __all__ = ["logpmf", "pmf"]

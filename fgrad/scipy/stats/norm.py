@@ -7,6 +7,7 @@ import math
 from fgrad import numpy as functions
 from fgrad.numpy.common import common, need, public
 from fgrad.scipy import special
+from fgrad.scipy.stats.common import document
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer
 from fgrad.uop import build
@@ -68,5 +69,19 @@ def isf(q: ArrayLike, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> Array:
     """The inverse of sf."""
     return functions.subtract(loc, functions.multiply(special.ndtri(q), scale))
 
+
+document(
+    globals(),
+    "1.0, 2.0",
+    "[0.0, 1.5]",
+    cdf="[0.30853754, 0.5987063 ]",
+    isf="[ 2.3489795 , -0.34897947]",
+    logcdf="[-1.1759118, -0.5129841]",
+    logpdf="[-1.7370857, -1.6433357]",
+    logsf="[-0.3689464 , -0.91306174]",
+    pdf="[0.17603266, 0.19333406]",
+    ppf="[-0.34897947,  2.3489795 ]",
+    sf="[0.69146246, 0.40129367]",
+)
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

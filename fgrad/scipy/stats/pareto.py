@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -56,5 +56,18 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     value = loc + scale * fnp.exp(-fnp.log1p(-q) / b)
     return fnp.where((q >= 0) & (q <= 1), value, fnp.nan)
 
+
+document(
+    globals(),
+    "3.0",
+    "[1.5, 2.0]",
+    cdf="[0.7037037, 0.875    ]",
+    logcdf="[-0.35139787, -0.13353139]",
+    logpdf="[-0.5232481, -1.6739764]",
+    logsf="[-1.2163953, -2.0794415]",
+    pdf="[0.59259266, 0.1875    ]",
+    ppf="[1.1006424, 1.587401 ]",
+    sf="[0.29629633, 0.125     ]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -7,7 +7,7 @@ import math
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammaincc, gammaln, xlogy
-from fgrad.scipy.stats.common import INF, floats, whole
+from fgrad.scipy.stats.common import INF, document, floats, whole
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -57,5 +57,14 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     value = fnp.where(mu < _SMALL, summed, large)
     return fnp.where(mu < 0, fnp.nan, fnp.where(mu == 0, 0.0, value))
 
+
+document(
+    globals(),
+    "3.0",
+    "[0.0, 2.0]",
+    cdf="[0.04978707, 0.4231901 ]",
+    logpmf="[-3.       , -1.4959226]",
+    pmf="[0.04978707, 0.22404182]",
+)
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]

@@ -7,7 +7,7 @@ import math
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import gammaln
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -27,5 +27,13 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     """The density."""
     return fnp.exp(logpdf(x, df, loc, scale))
 
+
+document(
+    globals(),
+    "4",
+    "[0.0, 2.0]",
+    logpdf="[-0.98082924, -2.7136972 ]",
+    pdf="[0.375     , 0.06629126]",
+)
 
 __all__ = ["logpdf", "pdf"]

@@ -8,7 +8,7 @@ from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import log_ndtr
 from fgrad.scipy.stats import norm
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -71,5 +71,17 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     """1 - cdf."""
     return fnp.exp(logsf(x, a, b, loc, scale))
 
+
+document(
+    globals(),
+    "-1.0, 2.0",
+    "[0.0, 1.5]",
+    cdf="[0.41698873, 0.9461796 ]",
+    logcdf="[-0.8746961 , -0.05532286]",
+    logpdf="[-0.71877223, -1.8437724 ]",
+    logsf="[-0.5395488, -2.9221032]",
+    pdf="[0.48735026, 0.15821943]",
+    sf="[0.5830112 , 0.05382038]",
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

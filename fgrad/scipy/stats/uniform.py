@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -35,5 +35,15 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     q, loc, scale = floats("ppf", q, loc, scale)
     return fnp.where((q < 0) | (q > 1), fnp.nan, q * scale + loc)
 
+
+document(
+    globals(),
+    "0, 2.0",
+    "[0.75, 3.0]",
+    cdf="[0.375, 1.   ]",
+    logpdf="[-0.6931472,       -inf]",
+    pdf="[0.5, 0. ]",
+    ppf="[0.5, 1.5]",
+)
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]

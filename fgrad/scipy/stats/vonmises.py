@@ -7,7 +7,7 @@ import math
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
 from fgrad.scipy.special import i0e
-from fgrad.scipy.stats.common import floats
+from fgrad.scipy.stats.common import document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -25,5 +25,13 @@ def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """The density."""
     return fnp.exp(logpdf(x, kappa))
 
+
+document(
+    globals(),
+    "2.0",
+    "[0.0, 0.5]",
+    logpdf="[-0.66187066, -0.90670556]",
+    pdf="[0.5158854, 0.4038525]",
+)
 
 __all__ = ["logpdf", "pdf"]

@@ -6,7 +6,7 @@ import math
 
 from fgrad import numpy as fnp
 from fgrad.numpy.common import public
-from fgrad.scipy.stats.common import INF, floats
+from fgrad.scipy.stats.common import INF, document, floats
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike
 
@@ -25,5 +25,13 @@ def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The density."""
     return fnp.exp(logpdf(x, c))
 
+
+document(
+    globals(),
+    "0.25",
+    "[0.0, 0.5]",
+    logpdf="[-1.3270514, -1.4303437]",
+    pdf="[0.26525825, 0.23922667]",
+)
 
 __all__ = ["logpdf", "pdf"]
