@@ -28,7 +28,18 @@ __all__ = [
 
 @public(static=("symmetrize_input",))
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
-    """The lower triangle L with L @ L^H = x; NaN where x is not positive definite."""
+    """The lower triangle L with L @ L^H = x; NaN where x is not positive definite.
+
+    x [.., n, n] -> [.., n, n], of its floating or complex dtype (float32 for integers).
+
+    symmetrize_input   takes (x + x^H) / 2 first; False reads the lower triangle only
+
+    Raises ShapeError unless `x` is square in its last two axes.
+
+    >>> fgrad.lax.linalg.cholesky(fnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
     return decompositions.cholesky(x, symmetrize_input=symmetrize_input)
 
 
@@ -44,6 +55,13 @@ def eig(
     """[w, left vectors, right vectors] of square matrices, as asked for; complex.
 
     enable_eigvec_derivs, implementation   without effect: vectors always have derivatives, the host computes
+
+    x [.., n, n] -> w [.., n], vectors [.., n, n] (in columns, each of length 1), complex64 or complex128. Raises
+    ShapeError for matrices that are not square.
+
+    >>> w, right = fgrad.lax.linalg.eig(fnp.array([[2.0, 1.0], [0.0, 3.0]]), compute_left_eigenvectors=False)
+    >>> fnp.sort(w.real), right.shape
+    (Array([2., 3.], dtype=float32), (2, 2))
     """
     w, v = decompositions.eig(x)
     out = [w]
@@ -60,28 +78,66 @@ def eig(
 def eigh(
     x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True
 ) -> tuple[Array, Array]:
-    """(v, w): eigenvectors, then eigenvalues (always ascending), of Hermitian matrices."""
+    """(v, w): eigenvectors, then eigenvalues (always ascending), of Hermitian matrices.
+
+    x [.., n, n] -> v [.., n, n] (in columns), w [.., n], real.
+
+    lower               which triangle is read
+    symmetrize_input    takes (x + x^H) / 2 first
+    sort_eigenvalues    without effect
+
+    Raises ShapeError for matrices that are not square.
+
+    >>> v, w = fgrad.lax.linalg.eigh(fnp.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> fnp.round(w, 4)
+    Array([1., 3.], dtype=float32)
+    """
     w, v = decompositions.eigh(x, UPLO="L" if lower else "U", symmetrize_input=symmetrize_input)
     return v, w
 
 
 @public(static=("full_matrices",))
 def qr(x: ArrayLike, *, full_matrices: bool = True) -> tuple[Array, Array]:
-    """Q [.., m, m], R [.., m, n]; with full_matrices=False Q [.., m, k], R [.., k, n]."""
+    """Q [.., m, m], R [.., m, n]; with full_matrices=False Q [.., m, k], R [.., k, n].
+
+    x [.., m, n], k = min(m, n); Q has orthonormal columns, R is an upper triangle. Raises ShapeError for less than two
+    axes.
+
+    >>> q, r = fgrad.lax.linalg.qr(fnp.array([[3.0, 1.0], [4.0, 2.0]]))
+    >>> bool(fnp.allclose(q @ r, fnp.array([[3.0, 1.0], [4.0, 2.0]]), atol=1e-5))
+    True
+    """
     q, r = decompositions.qr(x, "complete" if full_matrices else "reduced")
     return q, r
 
 
 @public(static=("full_matrices", "compute_uv"))
 def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """(U, S, V^H), or S alone."""
+    """(U, S, V^H), or S alone.
+
+    x [.., m, n] -> U [.., m, m], S [.., k], V^H [.., n, n] with k = min(m, n); with full_matrices=False U [.., m, k]
+    and V^H [.., k, n]. S is real, descending. Raises ShapeError for less than two axes.
+
+    >>> fgrad.lax.linalg.svd(fnp.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
+    Array([4., 3.], dtype=float32)
+    """
     out = decompositions.svd(x, full_matrices, compute_uv)
     return tuple(out) if compute_uv else out
 
 
 @public()
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """-> (both triangles in one [.., m, n], pivots int32 [.., k], permutation int32 [.., m]): x[perm] = L @ U."""
+    """-> (both triangles in one [.., m, n], pivots int32 [.., k], permutation int32 [.., m]): x[perm] = L @ U.
+
+    L has ones on its diagonal. Raises ShapeError for less than two axes.
+
+    >>> packed, pivots, order = fgrad.lax.linalg.lu(fnp.array([[1.0, 2.0], [4.0, 6.0]]))
+    >>> packed
+    Array([[4.  , 6.  ],
+           [0.25, 0.5 ]], dtype=float32)
+    >>> pivots, order
+    (Array([1, 1], dtype=int32), Array([1, 0], dtype=int32))
+    """
     given = matrices("lu", x)
     packed, pivots, order = factors.lu(given.nodes[0])
     return given.result(packed), Tracer(pivots), Tracer(order)
@@ -95,7 +151,15 @@ def _permutation(size: int, pivots: Any) -> list[Any]:
 
 @public(static=("permutation_size",))
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """int [.., k] -> int32 [.., n]: exchanges of rows i and pivots[i], one after the other, as one permutation."""
+    """int [.., k] -> int32 [.., n]: exchanges of rows i and pivots[i], one after the other, as one permutation.
+
+    permutation_size   n, at least k
+
+    Raises ShapeError for more pivots than that.
+
+    >>> fgrad.lax.linalg.lu_pivots_to_permutation(fnp.array([2, 2]), 3)
+    Array([2, 0, 1], dtype=int32)
+    """
     node = lift(pivots).node
     if node.shape[-1] > permutation_size:
         raise note_user_line(ShapeError(f"{node.shape[-1]} pivots do not fit a permutation of {permutation_size}"))
@@ -114,7 +178,21 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x with op(a) @ x = b (left_side), or x @ op(a) = b, where `a` is a triangle. `b` may be a vector."""
+    """x with op(a) @ x = b (left_side), or x @ op(a) = b, where `a` is a triangle. `b` may be a vector.
+
+    a [.., n, n]; b [.., n, k] with left_side, [.., k, n] without; the result has the shape of b.
+
+    lower           which triangle of `a` is read
+    transpose_a     op(a) is a^T
+    conjugate_a     op(a) is conjugated
+    unit_diagonal   the diagonal counts as ones, and is not read
+
+    Raises ShapeError where the sizes do not fit.
+
+    >>> a = fnp.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> fgrad.lax.linalg.triangular_solve(a, fnp.array([2.0, 9.0]), left_side=True, lower=True)
+    Array([1., 2.], dtype=float32)
+    """
     vector = lift(b).ndim == lift(a).ndim - 1
     rhs = lift(b)
     if vector:
@@ -147,6 +225,13 @@ def tridiagonal_solve(
 
     perturb_singular   pivots below eps times the largest element of the upper triangle count as that, with their sign,
                        so that the result is finite
+
+    Raises ShapeError where the shapes do not fit.
+
+    >>> ones = fnp.ones(3)
+    >>> x = fgrad.lax.linalg.tridiagonal_solve(-ones, 2 * ones, -ones, fnp.array([[1.0], [0.0], [1.0]]))
+    >>> fnp.round(x, 4).T
+    Array([[1., 1., 1.]], dtype=float32)
     """
     (low, mid, high, rhs), dtype, weak = promoted(dl, d, du, b, least=dt.default_float())
     n = mid.shape[-1]
@@ -183,7 +268,15 @@ def _perturbed(t: UOp, rhs: UOp) -> UOp:
 
 @public()
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
-    """[.., m, n], [.., k] -> the first n columns of the product of reflections 1 - tau v v^H (see qr, mode "raw")."""
+    """[.., m, n], [.., k] -> the first n columns of the product of reflections 1 - tau v v^H (see qr, mode "raw").
+
+    Raises ArgumentError where the shapes do not fit.
+
+    >>> h, tau = fnp.linalg.qr(fnp.array([[3.0, 1.0], [4.0, 2.0]]), mode="raw")
+    >>> fnp.round(fgrad.lax.linalg.householder_product(h.T, tau), 4)
+    Array([[-0.6, -0.8],
+           [-0.8,  0.6]], dtype=float32)
+    """
     if lift(a).ndim < 2 or lift(taus).ndim != lift(a).ndim - 1 or lift(taus).shape[-1] > lift(a).shape[-1]:
         raise note_user_line(
             ArgumentError(
@@ -207,6 +300,12 @@ def schur(
     sort_eig_vals, select_callable   are not there
 
     No derivative; needs SciPy.
+
+    x [.., n, n]. Raises ShapeError for matrices that are not square.
+
+    >>> t, q = fgrad.lax.linalg.schur(fnp.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> bool(fnp.allclose(q @ t @ q.T, fnp.array([[2.0, 1.0], [1.0, 2.0]]), atol=1e-5))
+    True
     """
     if sort_eig_vals or select_callable is not None:
         raise NotImplementedError("schur: sorted eigenvalues are not there; use scipy.linalg.schur on the host")
@@ -220,6 +319,10 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """[.., n, n] -> (the Hessenberg form, and below its subdiagonal the reflections; their factors [.., n - 1]).
 
     No derivative; needs SciPy. See fgrad.scipy.linalg.hessenberg for the matrices.
+
+    >>> packed, taus = fgrad.lax.linalg.hessenberg(fnp.eye(3))
+    >>> packed.shape, taus.shape
+    ((3, 3), (2,))
     """
     given = matrices("hessenberg", a, square=(True,))
     packed, taus = matrix_functions.packed_hessenberg(given.nodes[0])
@@ -231,6 +334,13 @@ def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, tra
     """Q @ c (left) or c @ Q, with the square Q that reflections make: a [.., m, n], taus [.., k], k <= min(m, n).
 
     transpose   Q^H in place of Q
+
+    Raises ShapeError where the shapes do not fit.
+
+    >>> x = fnp.array([[3.0, 1.0], [4.0, 2.0]])
+    >>> h, tau = fnp.linalg.qr(x, mode="raw")
+    >>> bool(fnp.allclose(fgrad.lax.linalg.ormqr(h.T, tau, fnp.linalg.qr(x)[1]), x, atol=1e-5))
+    True
     """
     given = matrices("ormqr", a, c)
     x, y = given.nodes
@@ -247,7 +357,13 @@ def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, tra
 
 @public()
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
-    """The upper triangle R' with R'^H R' = R^H R + w w^H, for the upper triangle R [n, n] and w [n]."""
+    """The upper triangle R' with R'^H R' = R^H R + w w^H, for the upper triangle R [n, n] and w [n].
+
+    Raises ShapeError where the sizes do not fit.
+
+    >>> fgrad.lax.linalg.cholesky_update(fnp.array([[3.0]]), fnp.array([4.0]))
+    Array([[5.]], dtype=float32)
+    """
     given = matrices("cholesky_update", r_matrix, lift(w_vector)[None, :], square=(True, False))
     r, w = given.nodes
     if w.shape[-1] != r.shape[-1]:
@@ -273,6 +389,12 @@ def symmetric_product(
     """alpha a @ a^T + beta c: [.., n, k], [.., n, n] -> [.., n, n].
 
     symmetrize_output   accepted for compatibility: both triangles are always there
+
+    Raises ShapeError where the sizes do not fit.
+
+    >>> fgrad.lax.linalg.symmetric_product(fnp.array([[1.0], [2.0]]), fnp.eye(2), beta=10.0)
+    Array([[11.,  2.],
+           [ 2., 14.]], dtype=float32)
     """
     given = matrices("symmetric_product", a_matrix, c_matrix)
     x, y = same_batch("symmetric_product", *given.nodes)

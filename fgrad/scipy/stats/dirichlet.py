@@ -16,6 +16,9 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density: x [k, *batch] or [k - 1, *batch] (the rest is 1 - sum), alpha [k] -> [*batch].
 
     Raises ShapeError when the sizes do not fit. Points off the simplex have -inf.
+
+    >>> dirichlet.logpdf(fnp.array([0.25, 0.75]), fnp.array([2.0, 3.0]))
+    Array(0.5232482, dtype=float32)
     """
     point, weights = lift(x), lift(alpha)
     if weights.ndim != 1:
@@ -37,7 +40,11 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
 @public()
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The density; shapes as in logpdf."""
+    """The density; shapes as in logpdf.
+
+    >>> dirichlet.pdf(fnp.array([0.25, 0.75]), fnp.array([2.0, 3.0]))
+    Array(1.6875001, dtype=float32)
+    """
     return fnp.exp(logpdf(x, alpha))
 
 

@@ -27,6 +27,12 @@ class gaussian_kde:  # noqa: N801  the name users know
     weights     [n] weights of the points, not necessarily of sum 1; equal by default
 
     It is a pytree, so it can be passed to jitted functions.
+
+    >>> kde = gaussian_kde(fnp.array([0.0, 1.0, 3.0]))
+    >>> kde(fnp.array([1.0, 5.0]))
+    Array([0.21489535, 0.02923472], dtype=float32)
+    >>> kde.integrate_box_1d(-9.0, 9.0)
+    Array(0.9999999, dtype=float32)
     """
 
     neff: Any

@@ -19,6 +19,9 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool |
 
     A scalar `cov` is a variance common to all axes, and makes no axis of n elements necessary.
     Raises ShapeError when shapes do not fit.
+
+    >>> multivariate_normal.logpdf(fnp.array([1.0, 0.0]), fnp.zeros(2), fnp.array([[2.0, 0.0], [0.0, 1.0]]))
+    Array(-2.4344506, dtype=float32)
     """
     if allow_singular:
         raise NotImplementedError("logpdf with allow_singular; add a small multiple of the identity to cov")
@@ -48,7 +51,11 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool |
 
 @public(static=("allow_singular",))
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool | None = None) -> Array:
-    """The density; shapes as in logpdf."""
+    """The density; shapes as in logpdf.
+
+    >>> multivariate_normal.pdf(fnp.array([1.0, 0.0]), fnp.zeros(2), 2.0)
+    Array(0.061975, dtype=float32)
+    """
     return fnp.exp(logpdf(x, mean, cov, allow_singular))
 
 

@@ -44,6 +44,11 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy in nats: summed term by term for small means, by its asymptotic series for large ones.
 
     0 where mu is 0, NaN where it is negative.
+
+    Source of the series: R. J. Evans and others, SIAM Review 30 (1988), problem 87-6.
+
+    >>> poisson.entropy(fnp.array([0.0, 3.0, 100.0]))
+    Array([0.       , 1.9314703, 3.7206862], dtype=float32)
     """
     mu, loc = floats("entropy", mu, loc)
     small = fnp.clip(mu, 0, _SMALL)

@@ -43,6 +43,9 @@ def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keep
 
     -> (mode, count), without the axis, or with it at size 1 for `keepdims`. NaNs count as one value; there is no mode
     of nothing: it is NaN, with count 0.
+
+    >>> mode(fnp.array([[1, 2], [3, 2], [1, 5]]))
+    ModeResult(mode=Array([1, 2], dtype=int64), count=Array([2, 2], dtype=int32))
     """
     _policy(nan_policy, "mode", "propagate")
     x = fnp.asarray(lift(a))
@@ -76,6 +79,11 @@ def rankdata(
     method   what equal values get: their `average`, `min` or `max` rank, `dense` (no gaps), or `ordinal` (as they come)
 
     A NaN makes all ranks along its axis NaN.
+
+    >>> rankdata(fnp.array([10, 30, 20, 20]))
+    Array([1. , 4. , 2.5, 2.5], dtype=float32, weak_type=True)
+    >>> rankdata(fnp.array([10, 30, 20, 20]), method="min")
+    Array([1, 4, 2, 2], dtype=int32)
     """
     _policy(nan_policy, "rankdata", "propagate")
     if method not in ("average", "min", "max", "dense", "ordinal"):
@@ -116,6 +124,9 @@ def sem(
     """The standard error of the mean: std(ddof) / sqrt(n).
 
     nan_policy   `propagate`: a NaN makes the result NaN; `omit`: NaNs are left out
+
+    >>> sem(fnp.array([1.0, 2.0, 3.0, 6.0]))
+    Array(1.0801234, dtype=float32)
     """
     _policy(nan_policy, "sem", "propagate", "omit")
     x = fnp.multiply(lift(a), 1.0)
