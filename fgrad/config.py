@@ -39,6 +39,10 @@ class Variable:
     default  the text that stands for an unset environment variable, or a function that finds it
     kind     the type, in words, for the documentation
     doc      one line of meaning
+
+    >>> from fgrad.config import VARIABLES
+    >>> VARIABLES[0].environment_name, VARIABLES[0].default
+    ('FGRAD_DEVICE', 'CPU')
     """
 
     name: str
@@ -230,6 +234,10 @@ class Config:
                so that what was compiled under them is found again
     on_change  called without arguments after each change: what generated code takes for granted
                ends here, so that it need not ask
+
+    >>> from fgrad.config import Config
+    >>> Config({"FGRAD_THREADS": "2"}).threads
+    2
     """
 
     __slots__ = ("on_change", "state", "version", *_BY_NAME)

@@ -72,7 +72,19 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
 
 
 def callback(fun: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Call `fun` with NumPy arrays whenever the program gets here; its result is ignored."""
+    """Call `fun` with NumPy arrays whenever the program gets here; its result is ignored.
+
+    fun       called with the arguments as NumPy arrays, once for every run, in the program's order
+    ordered   without effect: callbacks always keep the order of the program
+
+    >>> seen = []
+    >>> def f(x):
+    ...     debug.callback(lambda value: seen.append(float(value)), x)
+    ...     return x * 2
+    >>> y = jit(f)(3.0).block_until_ready()
+    >>> seen
+    [3.0]
+    """
     io_callback(_Ignore(fun), None, *args, **kwargs)
 
 
@@ -116,13 +128,23 @@ def check(condition: Any, fmt: str, *args: Any, **kwargs: Any) -> None:
     """Stop the program with an error when `condition` (a bool array) is not true everywhere.
 
     Eagerly an AssertionError; from a compiled program a CallbackFailedError that names it as its cause.
+
+    fmt   a format string for the message, with `args` and `kwargs` as in `print`
+
+    >>> debug.check(fnp.array(-1.0) > 0, "x must be positive, is {}", fnp.array(-1.0))
+    Traceback (most recent call last):
+    AssertionError: x must be positive, is -1.0
     """
     _check_format("debug.check", fmt, args, kwargs)
     io_callback(_Check(fmt), None, condition, *args, **kwargs)
 
 
 def memory() -> dict[str, int]:
-    """Bytes of the host pool (`in_use`, `cached`, `mapped`, `peak`) and the number of live program nodes (`nodes`)."""
+    """Bytes of the host pool (`in_use`, `cached`, `mapped`, `peak`) and the number of live program nodes (`nodes`).
+
+    >>> sorted(debug.memory())
+    ['cached', 'in_use', 'mapped', 'nodes', 'peak']
+    """
     now = host_pool.statistics()
     return {"in_use": now.in_use, "cached": now.cached, "mapped": now.mapped, "peak": now.peak, "nodes": table_size()}
 

@@ -88,6 +88,12 @@ class FgradError(Exception):
 
     Catch it to separate "fgrad refused this" from errors in your own code. Anything else that
     leaves fgrad is a bug in fgrad.
+
+    >>> try:
+    ...     fnp.ones(3) + fnp.ones(4)
+    ... except fgrad.errors.FgradError as error:
+    ...     print(type(error).__name__)
+    ShapeError
     """
 
     by_program = False  # whether a running program found it: then it is raised as it is
@@ -102,9 +108,11 @@ class ArgumentError(FgradError, TypeError, ValueError):
     differs from the other trees, a static argument that cannot be hashed, an `argnums` past the
     end.
 
-    Example: ``grad(f, argnums=2)(x)`` where `f` was given one argument.
-
     Way out: the message names the argument by its path (``args[0]['w']``) and says what fits there.
+
+    >>> grad(lambda x: x * x, argnums=2)(1.0)
+    Traceback (most recent call last):
+    fgrad.errors.ArgumentError: grad with argnums=2 needs that argument by position, ...
     """
 
 
@@ -112,29 +120,35 @@ class StaticArgumentError(ArgumentError, ValueError):
     """`jit` was told that arguments are static or donated which the function does not have, or which
     are both.
 
-    Example: ``jit(f, static_argnames="mode")`` where `f` has no parameter `mode`.
-
     Way out: the message names the position or the name; positional-only parameters are named by
     position only.
+
+    >>> jit(lambda x: x, static_argnames="mode")
+    Traceback (most recent call last):
+    fgrad.errors.StaticArgumentError: jit(<lambda>): static_argnames has 'mode', ...
     """
 
 
 class MissingRuleError(ArgumentError, AttributeError):
     """A function that was declared to have a rule of its own was called before it was given the rule.
 
-    Example: a function decorated with `custom_jvp` whose `defjvp` was not called.
-
     Way out: call `defjvp`, `defvjp` or `def_vmap`, or take the decorator away.
+
+    >>> custom_jvp(fnp.sin)(1.0)
+    Traceback (most recent call last):
+    fgrad.errors.MissingRuleError: No JVP defined for custom_jvp function sin using defjvp.
     """
 
 
 class ConfigError(FgradError, ValueError):
     """A configuration variable, or the value given to it, is unknown.
 
-    Example: ``config.update("thread", 4)`` (the variable is `threads`), ``FGRAD_OPT=fast``.
-
     Way out: the message lists the nearest name or the accepted values; all variables stand in
     `fgrad.config.VARIABLES`.
+
+    >>> config.update("thread", 4)
+    Traceback (most recent call last):
+    fgrad.errors.ConfigError: there is no setting 'thread'; did you mean threads?
     """
 
 
@@ -144,19 +158,23 @@ class ShapeError(FgradError, ValueError):
     Cause: two sizes of one axis differ and neither is 1, a reshape changes the number of elements,
     an axis does not exist.
 
-    Example: ``fnp.ones(3) + fnp.ones(4)``; ``fnp.ones((2, 3)).reshape(4)``.
-
     Way out: the message shows both shapes. Add the missing axis with ``x[:, None]``, or check which
     of the two operands was transposed.
+
+    >>> fnp.ones(3) + fnp.ones(4)
+    Traceback (most recent call last):
+    fgrad.errors.ShapeError: add: shapes (3,), (4,) do not broadcast together; add missing axes with x[:, ...
     """
 
 
 class AxisError(ShapeError, IndexError):
     """An axis is named that the array does not have.
 
-    Example: ``fnp.sum(fnp.ones(3), axis=1)``.
-
     Way out: the message shows the range; negative axes count from the end.
+
+    >>> fnp.sum(fnp.ones(3), axis=1)
+    Traceback (most recent call last):
+    fgrad.errors.AxisError: sum: axis 1 is out of bounds for an array with 1 axes; use -1 to 0...
     """
 
 
@@ -166,10 +184,12 @@ class DimensionNumbersError(ShapeError, TypeError):
     Cause: an axis is named twice or does not exist, sizes that belong together differ, an axis of the
     operand is neither in the window nor left out of it.
 
-    Example: ``lax.gather(x, i, lax.GatherDimensionNumbers((), (), (0,)), (1,))`` of a vector `x`.
-
     Way out: the message names the field and what it must hold. Indexing (``x[i]``, ``x.at[i]``)
     and `einsum` say the same with fewer numbers.
+
+    >>> lax.gather(fnp.ones(3), fnp.array([[0]]), lax.GatherDimensionNumbers((), (), (0,)), (1,))
+    Traceback (most recent call last):
+    fgrad.errors.DimensionNumbersError: All components of the offset index in a gather op must either be a ...
     """
 
 
@@ -179,10 +199,12 @@ class DtypeError(FgradError, TypeError):
     Cause: bit operations on floats, derivatives with respect to integers, a cast that would lose
     information and was not asked for.
 
-    Example: ``fnp.ones(3) << 1``; ``grad(f)(3)``.
-
     Way out: convert explicitly, ``x.astype(fnp.int32)``; pass a float (``3.0``) where a derivative
     is taken.
+
+    >>> fnp.ones(3) << 1
+    Traceback (most recent call last):
+    fgrad.errors.DtypeError: left_shift: float32 has no bits to combine; convert with .astype, or use .view...
     """
 
 
@@ -193,9 +215,11 @@ class OutOfBoundsError(FgradError, IndexError):
     does not raise: reads give NaN or the dtype's extreme value and updates are dropped, unless
     ``FGRAD_CHECK=oob`` is set.)
 
-    Example: ``fnp.arange(3)[5]``.
-
     Way out: correct the index, or choose what should happen with ``x.at[i].get(mode="clip")``.
+
+    >>> fnp.arange(3)[5]
+    Traceback (most recent call last):
+    fgrad.errors.OutOfBoundsError: index 5 out of bounds for axis 0 with size 3; ...
     """
 
 
@@ -205,15 +229,13 @@ class ConcretizationError(FgradError, TypeError):
     Cause: inside `jit`, `vmap`, `scan` and the like a function runs once, on stand-ins for its
     arguments. ``if x > 0``, ``float(x)``, ``range(x)`` or ``np.asarray(x)`` ask for a value there.
 
-    Example::
-
-        @jit
-        def f(x):
-            return x if x > 0 else -x        # which branch should be compiled?
-
     Way out: ``fnp.where(x > 0, x, -x)`` or `lax.cond` for a choice, `lax.fori_loop` or
     `lax.while_loop` for a loop, ``static_argnums`` for arguments that are configuration and not
     data.
+
+    >>> jit(lambda x: x if x > 0 else -x)(1.0)  # which branch should be compiled?
+    Traceback (most recent call last):
+    fgrad.errors.ConcretizationError: a traced value (bool[]) was asked for its value inside jit(<lambda>), ...
     """
 
 
@@ -223,28 +245,27 @@ class LeakedTracerError(FgradError, RuntimeError):
     Cause: a value was kept from inside a transformed function, in a global, an attribute, a default
     or a generator, and used once that function had returned.
 
-    Example::
-
-        seen = []
-        @jit
-        def f(x):
-            seen.append(x * 2)               # a stand-in, not a number
-            return x
-        f(1.0); seen[0] + 1                  # raises
-
     Way out: return the value from the function; use `debug.print` or `debug.callback` to look at
     it; keep state in a `Ref`.
+
+    >>> seen = []
+    >>> y = jit(lambda x: seen.append(x * 2))(1.0)  # a stand-in, not a number
+    >>> seen[0] + 1
+    Traceback (most recent call last):
+    fgrad.errors.LeakedTracerError: Encountered an unexpected tracer: add: x1 is a tracer (~float32[]) made ...
     """
 
 
 class NonScalarGradError(FgradError, TypeError):
     """`grad` was applied to a function whose result is not one real floating-point number.
 
-    Example: ``grad(lambda x: x * 2)(fnp.ones(3))``.
-
     Way out: sum the result to get the gradient of the sum; `jacrev` or `jacfwd` for the whole
     Jacobian; `vjp` to choose the cotangent yourself; ``has_aux=True`` when the function returns
     ``(loss, something else)``.
+
+    >>> grad(lambda x: x * 2)(fnp.ones(3))
+    Traceback (most recent call last):
+    fgrad.errors.NonScalarGradError: Gradient only defined for scalar-output functions. ...
     """
 
 
@@ -255,10 +276,14 @@ class VmapAxisError(FgradError, ValueError):
     sizes, every entry of ``in_axes`` is None, or a value that depends on the mapped axis is to be
     returned with ``out_axes=None`` or stored into something that is not mapped.
 
-    Example: ``vmap(f)(fnp.ones((3, 2)), fnp.ones((4, 2)))``.
-
     Way out: ``in_axes=(0, None)`` for an argument shared by all; `axis_size` when nothing is
     mapped.
+
+    >>> vmap(fnp.add)(fnp.ones((3, 2)), fnp.ones((4, 2)))
+    Traceback (most recent call last):
+    fgrad.errors.VmapAxisError: vmap got inconsistent sizes for array axes to be mapped:
+      * one axis had size 3: axis 0 of argument x1 of type float32[3,2];
+      * one axis had size 4: axis 0 of argument x2 of type float32[4,2]
     """
 
 
@@ -274,6 +299,12 @@ class OrderingError(FgradError, RuntimeError):
     Way out: give the second store the first one's `AFTER` as its target; take a snapshot
     (`clone()`, or a read of a `Ref`) before contents that are needed later are overwritten. Nothing
     has run when this is raised, and every array and Ref is what it was.
+
+    >>> r = new_ref(1.0)
+    >>> x = freeze(r)
+    >>> r[...] = 2.0
+    Traceback (most recent call last):
+    fgrad.errors.OrderingError: this Ref was frozen and can be neither read nor written; ...
     """
 
 
@@ -283,10 +314,14 @@ class NanError(FgradError, FloatingPointError):
     Raised under ``FGRAD_CHECK=nan`` only. The program was run a second time, op by op, to find
     where the NaN began.
 
-    Example: ``fnp.log(-1.0)``.
-
     Way out: the message names the function, the operation and, where it is known, your line. Keep
     the operand in the operation's domain there: under a `where`, replace it before the operation.
+
+    >>> with config.override(check="nan"):
+    ...     fnp.log(-1.0)
+    Traceback (most recent call last):
+    fgrad.errors.NanError: log: the result (float32[]) has a NaN, and no argument had one; ...
+    ...
     """
 
 
@@ -296,10 +331,15 @@ class DonatedError(FgradError, RuntimeError):
     Cause: the argument was listed in ``donate_argnums`` (or ``donate_argnames``), so the call was
     free to write its results there.
 
-    Example: ``step = jit(step, donate_argnums=0); new = step(params, g); params["w"]``.
-
     Way out: rebind the name (``params = step(params, g)``), copy the array before the call, or do
     not donate it.
+
+    >>> step = jit(lambda x: x + 1, donate_argnums=0)
+    >>> x = fnp.ones(3)
+    >>> y = step(x)
+    >>> x * 2
+    Traceback (most recent call last):
+    fgrad.errors.DonatedError: this array was donated to <lambda> and its memory has been reused; ...
     """
 
 
@@ -311,6 +351,9 @@ class CompileError(FgradError, RuntimeError):
     the message shows.
 
     Way out: ``FGRAD_SHOW=source`` prints what was compiled; report it with that text.
+
+    >>> issubclass(fgrad.errors.CompileError, RuntimeError)
+    True
     """
 
 
@@ -322,6 +365,9 @@ class LinkError(CompileError):
     that the loader does not know. The message names the symbol.
 
     Way out: report it. For a kernel of yours: use the functions of `fgrad.numpy` there.
+
+    >>> issubclass(fgrad.errors.LinkError, fgrad.errors.CompileError)
+    True
     """
 
 
@@ -333,6 +379,9 @@ class SpecError(FgradError, AssertionError):
     message is the guilty one.
 
     Way out: report it together with the printed program.
+
+    >>> issubclass(fgrad.errors.SpecError, AssertionError)
+    True
     """
 
 
@@ -341,6 +390,9 @@ class DeviceError(FgradError, RuntimeError):
 
     Base of the errors below; raised itself when a driver reports a failure that has no class of its
     own. The message names the device, the program and the driver's own words.
+
+    >>> issubclass(fgrad.errors.DeviceMissingError, fgrad.errors.DeviceError)
+    True
     """
 
 
@@ -353,6 +405,10 @@ class DeviceMissingError(DeviceError):
     Example: ``FGRAD_DEVICE=CUDA`` on a machine without an NVIDIA driver.
 
     Way out: ``python -m fgrad devices`` lists each device with the reason why it is not available.
+
+    >>> device_put(1.0, "cuda")
+    Traceback (most recent call last):
+    fgrad.errors.DeviceMissingError: there is no device 'cuda'; known kinds: cpu, disk, npy, null, python, ...
     """
 
 
@@ -365,6 +421,9 @@ class DeviceLostError(DeviceError):
     Way out: arrays that also live on the host are unaffected, as are other devices. Reset the
     device, upload again. ``FGRAD_SYNC=1`` waits after every program, so that the guilty one is
     named.
+
+    >>> issubclass(fgrad.errors.DeviceLostError, RuntimeError)
+    True
     """
 
 
@@ -379,6 +438,9 @@ class DeviceHangError(DeviceError, TimeoutError):
 
     Way out: the message states the position waited for and the last one seen, and the kernel that
     was running: look at the loop condition there.
+
+    >>> issubclass(fgrad.errors.DeviceHangError, TimeoutError)
+    True
     """
 
 
@@ -390,6 +452,10 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
     Way out: donate arguments that are not needed afterwards, use `checkpoint` around layers, take a
     smaller batch, drop references to old results.
+
+    >>> fnp.zeros(1 << 50)
+    Traceback (most recent call last):
+    fgrad.errors.OutOfMemoryError: cpu: the system has no 4503599627370496 bytes; ...
     """
 
 
@@ -402,6 +468,9 @@ class BadAccessError(DeviceError):
 
     Way out: run once with ``FGRAD_DEVICE=PYTHON``, which checks every access and names kernel,
     argument, index and limit; report it.
+
+    >>> issubclass(fgrad.errors.BadAccessError, fgrad.errors.DeviceError)
+    True
     """
 
 
@@ -413,6 +482,13 @@ class CallbackFailedError(DeviceError):
     not published, and arguments donated to it are consumed.
 
     Way out: mend the callback; it can be called directly with concrete arrays to try it.
+
+    >>> def fails(x):
+    ...     raise ValueError("no")
+    >>> f = jit(lambda x: pure_callback(fails, x, x))
+    >>> f(1.0).block_until_ready()
+    Traceback (most recent call last):
+    fgrad.errors.CallbackFailedError: a Python callback inside <lambda> raised ValueError('no')
     """
 
 
@@ -423,6 +499,9 @@ class CancelledError(DeviceError):
     work would have produced does not exist.
 
     Way out: run it again; the device is still usable.
+
+    >>> issubclass(fgrad.errors.CancelledError, fgrad.errors.DeviceError)
+    True
     """
 
 
@@ -434,6 +513,9 @@ class ForkedDeviceError(DeviceError):
     Example: ``multiprocessing.Pool`` with the "fork" start method, after fgrad has run something.
 
     Way out: ``multiprocessing.get_context("spawn")``, or fork before the device is first used.
+
+    >>> issubclass(fgrad.errors.ForkedDeviceError, fgrad.errors.DeviceError)
+    True
     """
 
 
@@ -463,6 +545,9 @@ def user_frame() -> str:
     Frames of optree, contextlib and functools are passed over too, and so is generated code, which
     fgrad compiles under a file name that starts with ``<fgrad``. Returns "" when there is no such
     frame. Costs about a microsecond, so it may be called for every traced operation.
+
+    >>> user_frame().endswith(":1, in <module>")
+    True
     """
     frame = sys._getframe(1)
     while True:
@@ -477,9 +562,9 @@ def user_frame() -> str:
 def note_user_line(exc: _E) -> _E:
     """Add the caller's source line to `exc` as a note, once, and return `exc`.
 
-    ::
-
-        raise note_user_line(ShapeError(f"cannot add {a} and {b}"))
+    >>> error = note_user_line(ValueError("no"))
+    >>> error.__notes__
+    ['  at <doctest ...>:1, in <module>']
     """
     where = user_frame()
     already_noted = any(note.startswith("  at ") for note in getattr(exc, "__notes__", ()))

@@ -16,7 +16,11 @@ from fgrad.uop import dtype as dt
 
 
 class ResizeMethod(enum.Enum):
-    """How values between the elements are found."""
+    """How values between the elements are found.
+
+    >>> ResizeMethod.from_string("bicubic").name
+    'CUBIC'
+    """
 
     NEAREST = 0
     LINEAR = 1
@@ -148,6 +152,13 @@ def scale_and_translate(
     precision            without effect
 
     Elements outside the image count as absent; where there is none at all the result is 0.
+
+    Raises ShapeError where the number of axes and of scales differ, ArgumentError for an unknown method.
+
+    >>> import fgrad.image
+    >>> x = fnp.array([0.0, 1.0, 2.0, 3.0])
+    >>> image.scale_and_translate(x, (4,), (0,), fnp.array([1.0]), fnp.array([1.0]), "linear")
+    Array([0., 0., 1., 2.], dtype=float32)
     """
     x = fnp.asarray(lift(image))
     sizes = shape_of(shape, "scale_and_translate")

@@ -38,6 +38,12 @@ def save_safetensors(
     metadata   strings to keep beside them
 
     Raises DtypeError for complex128, which the format has not.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_safetensors(path, {"w": fnp.ones((2, 3))}, metadata={"step": "7"})
+    >>> load_safetensors(path)["w"].shape, safetensors_metadata(path)
+    ((2, 3), {'step': '7'})
     """
     if not isinstance(arrays, Mapping):
         raise note_user_line(
@@ -87,6 +93,14 @@ def load_safetensors(path: str | os.PathLike[str], *, device: Any = None) -> dic
     """The arrays of a file, by name.
 
     Raises ArgumentError where the file breaks the format, DtypeError for elements that fgrad has not.
+
+    device   where the arrays shall lie: a name or a device; None: on the default one
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_safetensors(path, {"b": fnp.zeros(2)})
+    >>> load_safetensors(path)
+    {'b': Array([0., 0.], dtype=float32)}
     """
     header, start = read_header(path)
     header.pop("__metadata__", None)
@@ -108,7 +122,16 @@ def load_safetensors(path: str | os.PathLike[str], *, device: Any = None) -> dic
 
 
 def safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The strings kept beside the arrays of a file."""
+    """The strings kept beside the arrays of a file.
+
+    Raises ArgumentError where the file breaks the format.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_safetensors(path, {"b": 0.5}, metadata={"step": "7"})
+    >>> safetensors_metadata(path)
+    {'step': '7'}
+    """
     metadata: dict[str, str] = read_header(path)[0].get("__metadata__", {})
     return metadata
 

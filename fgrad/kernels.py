@@ -32,12 +32,29 @@ _grids: list[tuple[tuple[int, ...], list[Any]]] = []
 
 
 def program_id(axis: int) -> Any:
-    """The position of this run of the kernel's body along `axis` of the grid, an int64 scalar."""
+    """The position of this run of the kernel's body along `axis` of the grid, an int64 scalar.
+
+    Raises ArgumentError outside of a kernel's body, and for an axis that the grid has not.
+
+    >>> def body(y):
+    ...     i = program_id(0)
+    ...     y[i] = i * i
+    >>> kernel_call(body, ((4,), "int64"), grid=4)()
+    Array([0, 1, 4, 9], dtype=int64)
+    """
     return _innermost(axis)[1][axis]
 
 
 def num_programs(axis: int) -> int:
-    """The size of the grid along `axis`."""
+    """The size of the grid along `axis`.
+
+    Raises ArgumentError outside of a kernel's body, and for an axis that the grid has not.
+
+    >>> def body(y):
+    ...     y[program_id(0)] = num_programs(0)
+    >>> kernel_call(body, ((3,), "int64"), grid=3)()
+    Array([3, 3, 3], dtype=int64)
+    """
     return _innermost(axis)[0][axis]
 
 

@@ -76,7 +76,11 @@ def segment_prod(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The product of each segment; 1 for a segment without elements. Arguments as for segment_sum."""
+    """The product of each segment; 1 for a segment without elements. Arguments as for segment_sum.
+
+    >>> segment_prod(fnp.array([2, 3, 4]), fnp.array([0, 0, 2]), 3)
+    Array([6, 1, 4], dtype=int64)
+    """
     count = _count(segment_ids, num_segments, "segment_prod")
     return _reduce(data, segment_ids, "multiply", count, "segment_prod", mode)
 
@@ -93,6 +97,9 @@ def segment_max(
     """The maximum of each segment; the smallest value of the dtype (-inf) for a segment without elements.
 
     Arguments as for segment_sum.
+
+    >>> segment_max(fnp.array([1.0, 2.0, 3.0]), fnp.array([0, 0, 2]), 3)
+    Array([  2., -inf,   3.], dtype=float32)
     """
     return _reduce(data, segment_ids, "max", _count(segment_ids, num_segments, "segment_max"), "segment_max", mode)
 
@@ -109,6 +116,9 @@ def segment_min(
     """The minimum of each segment; the largest value of the dtype (inf) for a segment without elements.
 
     Arguments as for segment_sum.
+
+    >>> segment_min(fnp.array([1.0, 2.0, 3.0]), fnp.array([0, 0, 2]), 3)
+    Array([ 1., inf,  3.], dtype=float32)
     """
     return _reduce(data, segment_ids, "min", _count(segment_ids, num_segments, "segment_min"), "segment_min", mode)
 

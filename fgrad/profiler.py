@@ -53,6 +53,12 @@ def start_trace(log_dir: str | os.PathLike[str]) -> None:
     log_dir   the folder that `stop_trace` writes to; it is made where it does not exist
 
     Raises RuntimeError when a trace is being taken already.
+
+    >>> import tempfile
+    >>> start_trace(tempfile.mkdtemp())
+    >>> y = jit(lambda x: x + 1)(fnp.ones(3))
+    >>> stop_trace().suffix
+    '.json'
     """
     folder = Path(log_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +73,10 @@ def stop_trace() -> Path:
     """Wait for the devices, and write the timeline; returns the path of the file.
 
     Raises RuntimeError when no trace was started.
+
+    >>> stop_trace()
+    Traceback (most recent call last):
+    RuntimeError: there is no trace to stop; call start_trace first
     """
     with _lock:
         if not _present:
@@ -150,7 +160,11 @@ class annotate(ContextDecorator):
 
 
 def annotate_function(fun: _F, name: str | None = None) -> _F:
-    """`fun` with a range around each call, under its own name or `name`."""
+    """`fun` with a range around each call, under its own name or `name`.
+
+    >>> annotate_function(lambda x: x + 1, name="load")(1)
+    2
+    """
     ranged: _F = annotate(name or str(getattr(fun, "__name__", type(fun).__name__)))(fun)
     return ranged
 

@@ -20,12 +20,24 @@ def get(ref: Ref, index: Any = ...) -> Any:
 
 
 def set(ref: Ref, index: Any, value: Any) -> None:
-    """Write `value` at `index`; see `Ref.__setitem__`."""
+    """Write `value` at `index`; see `Ref.__setitem__`.
+
+    >>> r = new_ref(fnp.zeros(3))
+    >>> fgrad.ref.set(r, 1, 5.0)
+    >>> r[...]
+    Array([0., 5., 0.], dtype=float32)
+    """
     ref[index] = value
 
 
 def addupdate(ref: Ref, index: Any, value: Any) -> None:
-    """Add `value` at `index`; repeated indices all count."""
+    """Add `value` at `index`; repeated indices all count.
+
+    >>> r = new_ref(fnp.zeros(3))
+    >>> fgrad.ref.addupdate(r, fnp.array([1, 1, 2]), 1.0)
+    >>> r[...]
+    Array([0., 2., 1.], dtype=float32)
+    """
     ref.addupdate(index, value)
 
 trim_public(globals(), __all__)

@@ -49,6 +49,13 @@ def open_array(
     mode    "r", or "r+" to write as well
 
     Raises ArgumentError where the file is shorter than it says, or not of its kind.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.bin")
+    >>> np.arange(6, dtype=np.int16).tofile(path)
+    >>> fgrad.storage.open_array(path, dtype="int16", shape=(2, 2), offset=4)[...].read()
+    Array([[2, 3],
+           [4, 5]], dtype=int16)
     """
     where = os.fspath(path)
     if mode not in ("r", "r+"):
@@ -80,6 +87,15 @@ def create_array(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: An
     """A new .npy file full of zeros, to be written by pieces, in the place of an older one.
 
     Nothing is written yet where the system keeps files with holes.
+
+    Raises ArgumentError for a file name without .npy at its end.
+
+    >>> import os, tempfile
+    >>> x = fgrad.storage.create_array(os.path.join(tempfile.mkdtemp(), "x.npy"), (2, 3), "float32")
+    >>> x[0] = fnp.arange(3.0)
+    >>> np.load(x.path)
+    array([[0., 1., 2.],
+           [0., 0., 0.]], dtype=float32)
     """
     where = os.fspath(path)
     if not where.endswith(".npy"):
@@ -97,7 +113,16 @@ def create_array(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: An
 
 
 def save(path: str | os.PathLike[str], x: Any) -> None:
-    """Write an array (concrete, NumPy's, a number, or a part of another file) to a .npy file."""
+    """Write an array (concrete, NumPy's, a number, or a part of another file) to a .npy file.
+
+    Raises ArgumentError for a file name without .npy at its end.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> fgrad.storage.save(path, fnp.ones(2))
+    >>> np.load(path)
+    array([1., 1.], dtype=float32)
+    """
     if isinstance(x, StoredArray) and x.shape:
         out = create_array(path, x.shape, x.dtype)
         for where, piece in x.pieces():
@@ -120,7 +145,17 @@ class _Handle:
 
 
 class StoredArray:
-    """An array, or a part of one, in a file. Made by `open_array` and `create_array`."""
+    """An array, or a part of one, in a file. Made by `open_array` and `create_array`.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> np.save(path, np.arange(6.0).reshape(2, 3))
+    >>> x = fgrad.storage.open_array(path)
+    >>> x.shape, x.dtype, x[1, :2].read()
+    ((2, 3), dtype('float64'), Array([3., 4.], dtype=float64))
+    >>> fnp.sum(x)
+    Array(15., dtype=float64)
+    """
 
     __array_priority__ = 100
 

@@ -93,12 +93,15 @@ def check_jvp(
     """Check that `f_jvp(args, tangents)` is `(f(*args), the difference quotient of f along tangents)`.
 
     args   floating and complex leaves only
+
+    Tolerances and errors as in `check_grads`.
+
+    >>> check_jvp(fnp.sin, lambda primals, tangents: jvp(fnp.sin, primals, tangents), (2.0,))
     """
-    leaves = [np.asarray(x) for x in tree.leaves_of(tuple(args))]
+    leaves, spec, args = _arrays(args)
     rtol, atol, eps = _tolerances(leaves, rtol, atol, eps)
     v = _noise(leaves, 0)
-    spec = tree.structure(tuple(args))
-    out, moved = f_jvp(tuple(args), tree.unflatten(spec, v))
+    out, moved = f_jvp(args, tree.unflatten(spec, v))
     _near(_inexact(out), _inexact(f(*args)), rtol, atol, f"{err_msg}: value")
     _near(_inexact(moved), _differences(f, leaves, spec, v, eps), rtol, atol, f"{err_msg}: tangent")
 
@@ -115,13 +118,16 @@ def check_vjp(
     """Check that `f_vjp(*args)` is `(f(*args), transpose)` with `<ct, J v> == <transpose(ct), v>`.
 
     The products with complex numbers are real parts, without conjugation.
+
+    Tolerances and errors as in `check_grads`.
+
+    >>> check_vjp(fnp.sin, lambda x: vjp(fnp.sin, x), (2.0,))
     """
-    leaves = [np.asarray(x) for x in tree.leaves_of(tuple(args))]
+    leaves, spec, args = _arrays(args)
     rtol, atol, eps = _tolerances(leaves, rtol, atol, eps)
     out, transpose = f_vjp(*args)
     _near(_inexact(out), _inexact(f(*args)), rtol, atol, f"{err_msg}: value")
     v = _noise(leaves, 0)
-    spec = tree.structure(tuple(args))
     moved = _differences(f, leaves, spec, v, eps)
     out_tree, cts = _cotangents(out, 3)
     pulled = _inexact(transpose(tree.unflatten(out_tree, cts)))
@@ -133,6 +139,13 @@ def check_vjp(
 
 
 # ---- parts
+def _arrays(args: Sequence[Any]) -> tuple[Leaves, tree.TreeDef, tuple[Any, ...]]:
+    """-> (the leaves as NumPy's arrays, their structure, the arguments made of them): a Python float is a float64."""
+    leaves, spec = tree.flatten(tuple(args))
+    arrays = [np.asarray(x) for x in leaves]
+    return arrays, spec, tree.unflatten(spec, arrays)
+
+
 def _apart(
     f: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], list[Any], list[int]]:

@@ -35,7 +35,11 @@ def _register(nodetype: Any, flatten: Any, unflatten: Any, **options: Any) -> No
 # ---- paths
 @dataclasses.dataclass(frozen=True)
 class SequenceKey:
-    """The step to element `idx` of a list or tuple."""
+    """The step to element `idx` of a list or tuple.
+
+    >>> tree_leaves_with_path([5])[0][0]
+    (SequenceKey(idx=0),)
+    """
 
     idx: int
 
@@ -45,7 +49,11 @@ class SequenceKey:
 
 @dataclasses.dataclass(frozen=True)
 class DictKey:
-    """The step to the value at `key` of a dictionary."""
+    """The step to the value at `key` of a dictionary.
+
+    >>> str(DictKey("w"))
+    "['w']"
+    """
 
     key: Hashable
 
@@ -55,7 +63,11 @@ class DictKey:
 
 @dataclasses.dataclass(frozen=True)
 class GetAttrKey:
-    """The step to attribute `name`."""
+    """The step to attribute `name`.
+
+    >>> str(GetAttrKey("w"))
+    '.w'
+    """
 
     name: str
 
@@ -65,7 +77,11 @@ class GetAttrKey:
 
 @dataclasses.dataclass(frozen=True)
 class FlattenedIndexKey:
-    """The step to child number `key` of a class registered without keys."""
+    """The step to child number `key` of a class registered without keys.
+
+    >>> str(FlattenedIndexKey(0))
+    '[<flat index 0>]'
+    """
 
     key: int
 
@@ -452,6 +468,13 @@ def register_pytree_node(
     unflatten_func          (metadata, children) -> object; the children may be any values, not
                             only arrays
     flatten_with_keys_func  object -> ([(key, child), ..], metadata), for paths
+
+    >>> class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> register_pytree_node(Pair, lambda p: ((p.a, p.b), None), lambda _, children: Pair(*children))
+    >>> tree_map(lambda x: x + 1, Pair(1, 2)).b
+    3
     """
     if flatten_with_keys_func is not None:
         register_pytree_with_keys(nodetype, flatten_with_keys_func, unflatten_func, flatten_func)
@@ -478,6 +501,15 @@ def register_pytree_with_keys(
     flatten_func        object -> (children, metadata), where that is cheaper
 
     Raises ValueError for a class that is registered already.
+
+    >>> class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> def flatten(p):
+    ...     return [(GetAttrKey("a"), p.a), (GetAttrKey("b"), p.b)], None
+    >>> register_pytree_with_keys(Pair, flatten, lambda _, children: Pair(*children))
+    >>> [keystr(path) for path, _ in tree_leaves_with_path(Pair(1, 2))]
+    ['.a', '.b']
     """
 
     def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
@@ -497,14 +529,44 @@ def _with_methods(cls: type, *names: str) -> Any:
 
 
 def register_pytree_node_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`."""
+    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`.
+
+    Raises ValueError for a class that is registered already.
+
+    >>> @register_pytree_node_class
+    ... class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    ...     def tree_flatten(self):
+    ...         return (self.a, self.b), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> tree_leaves(Pair(1, [2, 3]))
+    [1, 2, 3]
+    """
     named = _with_methods(cls, "tree_flatten", "tree_unflatten")
     register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
     return cls
 
 
 def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`."""
+    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`.
+
+    Raises ValueError for a class that is registered already.
+
+    >>> @register_pytree_with_keys_class
+    ... class Box:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def tree_flatten_with_keys(self):
+    ...         return [(GetAttrKey("x"), self.x)], None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> keystr(tree_leaves_with_path(Box(1))[0][0])
+    '.x'
+    """
     named = _with_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
     return cls
@@ -522,6 +584,17 @@ def register_dataclass(
                   field(metadata={"static": True})
     meta_fields   fields that are metadata: compared and hashed
     drop_fields   fields that are neither, and take their defaults
+
+    Raises ArgumentError where the fields named are not those of the class.
+
+    >>> import dataclasses
+    >>> @register_dataclass
+    ... @dataclasses.dataclass
+    ... class Layer:
+    ...     w: float
+    ...     name: str = dataclasses.field(default="dense", metadata={"static": True})
+    >>> tree_map(lambda x: x * 2, Layer(3.0)).w, tree_leaves(Layer(3.0))
+    (6.0, [3.0])
     """
     if nodetype is None:
         return functools.partial(
@@ -572,7 +645,12 @@ def register_static(cls: type[T]) -> type[T]:
 
 
 class Partial(functools.partial):  # type: ignore[type-arg]
-    """functools.partial as a container: the arguments are children, the function is metadata."""
+    """functools.partial as a container: the arguments are children, the function is metadata.
+
+    >>> f = Partial(fnp.multiply, fnp.ones(2))
+    >>> f(3.0), tree_leaves(f)
+    (Array([3., 3.], dtype=float32), [Array([1., 1.], dtype=float32)])
+    """
 
 
 _register(

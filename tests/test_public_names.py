@@ -7,8 +7,10 @@ import importlib.util
 import inspect
 import re
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,20 +63,37 @@ def test_each_public_function_and_class_has_a_docstring(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_in_docstrings_run_and_print_what_they_say(name: str) -> None:
+def test_the_examples_in_docstrings_run_and_print_what_they_say(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # examples leave their files there
     module = importlib.import_module(name)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE, verbose=False)
-    for public in module.__all__:
-        value = getattr(module, public)
-        home = getattr(value, "__module__", None) or ""
-        if callable(value) and home.startswith("fgrad"):
-            doc = inspect.getdoc(value) or ""
-            example = doctest.DocTestParser().get_doctest(doc, {}, f"{name}.{public}", None, 0)
-            example.globs = names_for(home, module)
-            runner.run(example, out=report.append, clear_globs=False)
+    for public, value in documented(module):
+        doc = inspect.getdoc(value) or ""
+        example = doctest.DocTestParser().get_doctest(doc, {}, f"{name}.{public}", None, 0)
+        example.globs = names_for(value.__module__, module)
+        runner.run(example, out=report.append, clear_globs=False)
     if report:
         pytest.fail("".join(report), pytrace=False)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_public_function_and_class_has_an_example(name: str) -> None:
+    module = importlib.import_module(name)
+    without = [public for public, value in documented(module) if ">>> " not in (inspect.getdoc(value) or "")]
+    assert without == []
+
+
+def documented(module: ModuleType) -> list[tuple[str, Any]]:
+    """The public functions and classes of a module that were written here: not modules, constants or NumPy's own."""
+    members = [(public, getattr(module, public)) for public in module.__all__]
+    return [
+        (public, value)
+        for public, value in members
+        if callable(value) and (getattr(value, "__module__", None) or "").startswith("fgrad")
+    ]
 
 
 def names_for(home: str, module: ModuleType) -> dict[str, object]:

@@ -198,7 +198,7 @@ class Pool:
             raise OutOfMemoryError(
                 f"{self.name}: the system has no {size} bytes; {now.in_use} are in use, "
                 f"{now.cached} were kept for reuse and did not help"
-            )
+            ) from None  # that a list of free blocks was empty is no news
         if guard:
             mprotect(address + pages, PAGE, 0)
         with self._lock:

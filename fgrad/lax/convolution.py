@@ -27,6 +27,9 @@ class ConvDimensionNumbers(NamedTuple):
     """Where the axes of a convolution stand.
 
     (batch, feature, spatial..) of lhs and out, (output feature, input feature, spatial..) of rhs.
+
+    >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 16), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
 
     lhs_spec: Sequence[int]

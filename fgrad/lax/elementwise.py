@@ -237,7 +237,11 @@ def digamma(x: ArrayLike) -> Array:
 
 # ---- rounding
 class RoundingMethod(Enum):
-    """What `round` does with halves."""
+    """What `round` does with halves.
+
+    >>> fgrad.lax.round(fnp.array([0.5, 2.5]), RoundingMethod.TO_NEAREST_EVEN)
+    Array([0., 2.], dtype=float32)
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

@@ -16,7 +16,11 @@ __all__ = ["FftType", "fft"]
 
 
 class FftType(IntEnum):
-    """Which transform: forward, inverse, of real numbers to half a spectrum, and back."""
+    """Which transform: forward, inverse, of real numbers to half a spectrum, and back.
+
+    >>> fft(fnp.array([1.0, 0.0, 0.0, 0.0]), FftType.RFFT, (4,))
+    Array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
 
     FFT = 0
     IFFT = 1

@@ -41,6 +41,11 @@ class GatherDimensionNumbers(NamedTuple):
                                   for
     operand_batching_dims         axes of the operand that go together with ..
     start_indices_batching_dims   .. these axes of the start indices
+
+    >>> rows = GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> gather(fnp.arange(6).reshape(3, 2), fnp.array([[2], [0]]), rows, (1, 2))
+    Array([[4, 5],
+           [0, 1]], dtype=int64)
     """
 
     offset_dims: Axes
@@ -51,7 +56,18 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """The same for scatter: update_window_dims are the axes of the updates that run inside a window."""
+    """Which axes are which, for scatter.
+
+    update_window_dims              axes of the updates that run inside a window
+    inserted_window_dims            axes of the operand along which a window has size 1, not in the updates
+    scatter_dims_to_operand_dims    the axis of the operand that each component of an index is for
+    operand_batching_dims           axes of the operand that go together with ..
+    scatter_indices_batching_dims   .. these axes of the indices
+
+    >>> numbers = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> scatter_add(fnp.zeros(3), fnp.array([[2], [2]]), fnp.array([1.0, 5.0]), numbers)
+    Array([0., 0., 6.], dtype=float32)
+    """
 
     update_window_dims: Axes
     inserted_window_dims: Axes
@@ -61,7 +77,11 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(Enum):
-    """What happens to windows that do not lie inside: moved inside, left out, or promised not to occur."""
+    """What happens to windows that do not lie inside: moved inside, left out, or promised not to occur.
+
+    >>> GatherScatterMode.from_any("clip").name, GatherScatterMode.from_any(None).name
+    ('CLIP', 'FILL_OR_DROP')
+    """
 
     CLIP = 0
     FILL_OR_DROP = 1

@@ -159,6 +159,22 @@ def histogramdd(
     """The counts of points in boxes, and the edges of the boxes along every axis, as a pair.
 
     Points are rows [n, d], or d vectors.
+
+    sample    float[n, d], or d arrays float[n]
+    bins      how many along every axis; or for each axis a number, or its edges, ascending
+    range     for each axis (low, high), or None: from its smallest to its largest value
+    weights   [n]: what each point counts
+    density   divides by the total and by the volume of the box
+
+    Raises ShapeError for points that are no rows, ArgumentError where `bins` or `range` do not fit their number.
+
+    >>> points = fnp.array([[0.0, 0.0], [0.2, 0.9], [1.0, 1.0]])
+    >>> counts, edges = fnp.histogramdd(points, bins=2)
+    >>> counts
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    >>> edges[0]
+    Array([0. , 0.5, 1. ], dtype=float32)
     """
     if isinstance(sample, list | tuple):
         columns: list[Any] = list(sample)

@@ -46,6 +46,10 @@ class ufunc(metaclass=_Kind):  # noqa: N801  NumPy's name
     """A function of `nin` scalars with `nout` results, broadcast over arrays. Make one with `frompyfunc`.
 
     identity   what the function leaves others alone beside, or None
+
+    >>> add = fnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)
+    >>> add.nin, add.reduce(fnp.arange(4))
+    (2, Array(6, dtype=int64))
     """
 
     nin: int

@@ -45,7 +45,11 @@ def _outputs(like: Any, update: UOp, *moments: tuple[UOp, Any]) -> tuple[Array, 
 
 # ---- momentum
 class TraceState(NamedTuple):
-    """trace: the decayed sum of past updates, a tree like the parameters."""
+    """trace: the decayed sum of past updates, a tree like the parameters.
+
+    >>> optim.trace(0.9).init(fnp.ones(2))
+    TraceState(trace=Array([0., 0.], dtype=float32))
+    """
 
     trace: Params
 
@@ -81,7 +85,11 @@ def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -
 
 # ---- adam
 class ScaleByAdamState(NamedTuple):
-    """count: steps, int32; mu, nu: running means of gradients and of their squares."""
+    """count: steps, int32; mu, nu: running means of gradients and of their squares.
+
+    >>> optim.scale_by_adam().init(fnp.ones(2))
+    ScaleByAdamState(count=Array(0, dtype=int32), mu=Array([0., 0.], dtype=float32), nu=Array([0., 0.], dtype=float32))
+    """
 
     count: Array  # type: ignore[assignment]
     mu: Updates
@@ -150,13 +158,21 @@ def scale_by_adam(
 
 # ---- running means of squares
 class ScaleByRmsState(NamedTuple):
-    """nu: running mean of squares."""
+    """nu: running mean of squares.
+
+    >>> optim.scale_by_rms().init(fnp.ones(2))
+    ScaleByRmsState(nu=Array([0., 0.], dtype=float32))
+    """
 
     nu: Updates
 
 
 class ScaleByRStdDevState(NamedTuple):
-    """mu, nu: running means of gradients and of their squares."""
+    """mu, nu: running means of gradients and of their squares.
+
+    >>> optim.scale_by_stddev().init(fnp.ones(2)).mu
+    Array([0., 0.], dtype=float32)
+    """
 
     mu: Updates
     nu: Updates
@@ -230,7 +246,11 @@ def scale_by_stddev(
 
 # ---- adagrad
 class ScaleByRssState(NamedTuple):
-    """sum_of_squares: of all gradients so far."""
+    """sum_of_squares: of all gradients so far.
+
+    >>> optim.scale_by_rss(0.1).init(fnp.ones(2))
+    ScaleByRssState(sum_of_squares=Array([0.1, 0.1], dtype=float32))
+    """
 
     sum_of_squares: Updates
 
@@ -267,7 +287,11 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> G
 
 # ---- lion
 class ScaleByLionState(NamedTuple):
-    """count: steps, int32; mu: running mean of gradients."""
+    """count: steps, int32; mu: running mean of gradients.
+
+    >>> optim.scale_by_lion().init(fnp.ones(2)).mu
+    Array([0., 0.], dtype=float32)
+    """
 
     count: Array  # type: ignore[assignment]
     mu: Updates

@@ -38,7 +38,12 @@ class _Functions(NamedTuple):
 
 
 class GradientTransformation(_Functions):
-    """init(params) -> state; update(updates, state, params=None) -> (new updates, new state)."""
+    """init(params) -> state; update(updates, state, params=None) -> (new updates, new state).
+
+    >>> half = optim.GradientTransformation(lambda params: (), lambda g, state, params=None: (g / 2, state))
+    >>> half.update(fnp.array([3.0]), half.init(None))
+    (Array([1.5], dtype=float32), ())
+    """
 
     def __new__(cls, init: Callable[[Params], State], update: Callable[..., Any]) -> GradientTransformation:
         return super().__new__(cls, trimmed(init), trimmed(update))
@@ -48,7 +53,11 @@ class GradientTransformation(_Functions):
 
 
 class EmptyState(NamedTuple):
-    """The state of a transformation that remembers nothing."""
+    """The state of a transformation that remembers nothing.
+
+    >>> optim.scale(0.1).init(fnp.ones(2))
+    EmptyState()
+    """
 
 
 def stateless(f: Callable[[Updates, Params], Updates]) -> GradientTransformation:
@@ -236,7 +245,11 @@ def scale(step_size: float) -> GradientTransformation:
 
 
 class ScaleByScheduleState(NamedTuple):
-    """count: steps taken, int32."""
+    """count: steps taken, int32.
+
+    >>> optim.scale_by_schedule(lambda count: 0.1).init(fnp.ones(2))
+    ScaleByScheduleState(count=Array(0, dtype=int32))
+    """
 
     count: Array  # type: ignore[assignment]
 

@@ -66,6 +66,12 @@ class KeyArray:
     """An array of keys: uint32 words [*shape, 2] (4 for some kinds) that cannot be mistaken for numbers.
 
     It is a pytree with the words as its one leaf, so it passes through every transformation.
+
+    Indexing, reshaping and the like give keys again; `key_data` gives the words, arithmetic raises TypeError.
+
+    >>> keys = split(key(0), 3)
+    >>> keys.shape, keys[1].shape, key_data(keys).shape
+    ((3,), (), (3, 2))
     """
 
     __slots__ = ("impl", "words")

@@ -33,6 +33,12 @@ def checking_leaks(check: bool = True) -> Iterator[None]:
     """Raise LeakedTracerError inside the block where a function keeps a traced value after its trace.
 
     As FGRAD_CHECK=leaks.
+
+    >>> kept = []
+    >>> with checking_leaks():
+    ...     jit(lambda x: kept.append(x))(1.0)
+    Traceback (most recent call last):
+    fgrad.errors.LeakedTracerError: jit(<lambda>) has ended, but a tracer of it (~float32[]) is kept by a list; ...
     """
     with config.override(check=config.check | {"leaks"} if check else config.check - {"leaks"}):
         yield

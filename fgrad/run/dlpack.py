@@ -118,6 +118,9 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Devi
 
     copy   None shares the memory where it is row-major and aligned to 64 bytes, else copies; True always copies;
            False raises BufferError where it cannot share. Shared memory must not be written while the array lives
+
+    >>> from_dlpack(np.arange(3.0))
+    Array([0., 1., 2.], dtype=float64)
     """
     if isinstance(x, DeviceArray) and not copy and device in (None, x.device):
         return x

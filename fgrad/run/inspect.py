@@ -17,7 +17,11 @@ from fgrad.uop.show import listing
 
 
 class ShapeDtypeStruct:
-    """The shape and dtype of an array that need not exist: an argument of `eval_shape`, `lower` and friends."""
+    """The shape and dtype of an array that need not exist: an argument of `eval_shape`, `lower` and friends.
+
+    >>> eval_shape(fnp.sum, ShapeDtypeStruct((2, 3), "float32"))
+    ShapeDtypeStruct(shape=(), dtype=float32)
+    """
 
     __slots__ = ("shape", "dtype", "weak_type")
 

@@ -118,17 +118,29 @@ def local_devices(kind: str | None = None) -> list[Any]:
 
 
 def local_device_count(kind: str | None = None) -> int:
-    """How many devices of `kind` this process has: as `device_count`."""
+    """How many devices of `kind` this process has: as `device_count`.
+
+    >>> local_device_count() == device_count()
+    True
+    """
     return device_count(kind)
 
 
 def process_count() -> int:
-    """How many processes take part: 1."""
+    """How many processes take part: 1.
+
+    >>> process_count()
+    1
+    """
     return 1
 
 
 def process_index() -> int:
-    """The number of this process: 0."""
+    """The number of this process: 0.
+
+    >>> process_index()
+    0
+    """
     return 0
 
 

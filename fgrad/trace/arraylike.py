@@ -29,7 +29,19 @@ LOOK = "Compute with the array itself; to look at the value use fgrad.debug.prin
 
 
 class Array:
-    """An n-dimensional array: immutable, of one dtype. Made by `fgrad.numpy.array` and friends, never directly."""
+    """An n-dimensional array: immutable, of one dtype. Made by `fgrad.numpy.array` and friends, never directly.
+
+    Its methods are the functions of `fgrad.numpy` of the same name; `x.at[index]` gives changed copies. Operations
+    return at once: `np.asarray`, `float`, `print` and `block_until_ready` wait for the values.
+
+    >>> x = fnp.arange(6.0).reshape(2, 3)
+    >>> x.shape, x.dtype, isinstance(x, Array)
+    ((2, 3), dtype('float32'), True)
+    >>> (x * 2).sum(axis=1)
+    Array([ 6., 24.], dtype=float32)
+    >>> x.at[0, 0].set(9.0)[0]
+    Array([9., 1., 2.], dtype=float32)
+    """
 
     __slots__ = ()
     __array_priority__ = 100  # NumPy's operators leave the work to ours

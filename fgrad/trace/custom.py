@@ -88,7 +88,18 @@ class Positional:
 
 
 class SymbolicZero:
-    """Stands for a tangent or cotangent that is zero, of the shape and dtype given, in rules that asked for it."""
+    """Stands for a tangent or cotangent that is zero, of the shape and dtype given, in rules that asked for it.
+
+    >>> f = custom_jvp(lambda x, y: x * y)
+    >>> def rule(primals, tangents):
+    ...     dx, dy = tangents
+    ...     print(dy)
+    ...     return f(*primals), dx * primals[1]
+    >>> rule = f.defjvp(rule, symbolic_zeros=True)
+    >>> grad(f)(2.0, 3.0)
+    SymbolicZero(float32[])
+    Array(3., dtype=float32, weak_type=True)
+    """
 
     __slots__ = ("aval",)
 
@@ -124,6 +135,15 @@ class CustomVJPPrimal:
 
     value      the argument
     perturbed  whether a derivative with respect to it is asked for
+
+    >>> f = custom_vjp(lambda x, y: x * y)
+    >>> def forward(x, y):
+    ...     print(x.perturbed, y.perturbed)
+    ...     return x.value * y.value, y.value
+    >>> f.defvjp(forward, lambda y, ct: (ct * y, None), symbolic_zeros=True)
+    >>> grad(f)(2.0, 3.0)
+    True False
+    Array(3., dtype=float32, weak_type=True)
     """
 
     value: Any

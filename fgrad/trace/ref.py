@@ -30,6 +30,12 @@ class Ref:
     """A mutable array. `r[idx]` reads a value (a snapshot), `r[idx] = v` and `r[idx] += v` write.
 
     Made by `new_ref`; works eagerly and under every transformation, as argument, closure or local. `freeze(r)` ends it.
+
+    >>> r = new_ref(fnp.zeros(3))
+    >>> r[1] = 5.0
+    >>> r[...] += 1
+    >>> r[...]
+    Array([1., 6., 1.], dtype=float32)
     """
 
     __slots__ = ("_aval", "_array", "_frozen", "_reverse", "__weakref__")

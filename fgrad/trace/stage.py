@@ -97,7 +97,19 @@ def check_may_trace(name: str) -> None:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Leave all stages for a while: operations inside run at once (ensure_compile_time_eval)."""
+    """Leave all transformations for a while: operations inside the block run at once, on concrete values.
+
+    A traced value that comes from outside of the block has none: using it there raises ConcretizationError or
+    LeakedTracerError.
+
+    >>> @jit
+    ... def f(x):
+    ...     with ensure_compile_time_eval():
+    ...         size = int(fnp.sum(fnp.arange(3)))  # a Python number, although f is being traced
+    ...     return fnp.full(size, x)
+    >>> f(2.0)
+    Array([2., 2., 2.], dtype=float32, weak_type=True)
+    """
     stack = _local.stack
     _local.stack = []
     try:

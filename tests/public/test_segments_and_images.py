@@ -5,7 +5,7 @@ import pytest
 
 import fgrad
 import fgrad.numpy as fnp
-from fgrad import checkpoint_policies, errors, image, ops
+from fgrad import ad_checkpoint, checkpoint_policies, errors, image, ops
 
 
 def test_segments_are_reduced_and_ids_out_of_range_are_dropped() -> None:
@@ -73,6 +73,18 @@ def test_policies_decide_what_is_kept() -> None:
 
     fgrad.grad(fgrad.checkpoint(batched, policy=policy))(fnp.ones((2, 3, 3)), fnp.ones((2, 3, 3)))
     assert any(refused)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "is_kept"),
+    [(((3, 2), (2,)), True), (((3,), (3, 2)), True), (((5, 3, 2), (5, 2)), True), (((3, 2), (3, 2)), False)],
+)
+def test_products_with_a_vector_are_kept_and_sums_of_elementwise_products_are_not(shapes, is_kept) -> None:
+    subscripts = {(2, 1): "ij,j->i", (1, 2): "i,ij->j", (3, 2): "bij,bj->bi", (2, 2): "ij,ij->i"}
+    pattern = subscripts[tuple([len(s) for s in shapes])]
+    f = fgrad.checkpoint(lambda w, x: fnp.tanh(fnp.einsum(pattern, w, x)), policy=checkpoint_policies.dots_saveable)
+    kept = ad_checkpoint.saved_residuals(f, *[fnp.ones(s) for s in shapes])
+    assert any("policy" in source for _, source in kept) is is_kept
 
 
 def test_elementwise_functions_are_ufuncs() -> None:

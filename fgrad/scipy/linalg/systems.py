@@ -250,6 +250,11 @@ def eigh_tridiagonal(
     """Eigenvalues (and vectors) of the Hermitian matrix with the diagonal d [n] and the subdiagonal e [n - 1].
 
     select   "a" for all, "i" for those of the places select_range = (first, last)
+
+    -> w [k], ascending, or (w [k], v [n, k]). `e` may be complex. Raises ShapeError where the sizes do not fit.
+
+    >>> fnp.round(eigh_tridiagonal(fnp.array([2.0, 2.0]), fnp.array([1.0]), eigvals_only=True), 4)
+    Array([1., 3.], dtype=float32)
     """
     if select not in ("a", "i"):
         raise NotImplementedError(f"eigh_tridiagonal: select={select!r} is not there; use 'a' or 'i'")
@@ -279,6 +284,13 @@ def qr_multiply(
 
     c           a matrix or a vector
     conjugate   multiplies by the conjugate of Q
+
+    Raises ShapeError where the sizes do not fit.
+
+    >>> a = fnp.array([[3.0, 1.0], [4.0, 2.0]])
+    >>> q, r = qr_multiply(a, fnp.eye(2))
+    >>> fnp.allclose(q @ r, a, atol=1e-5)
+    Array(True, dtype=bool)
     """
     if pivoting:
         raise NotImplementedError("qr_multiply(pivoting=True) is not there; use svd to find ranks")
@@ -306,7 +318,16 @@ def qr_multiply(
 
 @public(static=("check_finite",))
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
-    """The complex Schur form (T, Z) of a real one. No derivative; needs SciPy."""
+    """The complex Schur form (T, Z) of a real one. No derivative; needs SciPy.
+
+    T, Z [.., n, n] -> T, Z complex, with the same Z @ T @ Z^H and T upper triangular. Raises ShapeError where the sizes
+    do not fit.
+
+    >>> a = fnp.array([[0.0, -1.0], [1.0, 0.0]])
+    >>> t, z = rsf2csf(*schur(a))
+    >>> fnp.allclose(z @ t @ z.conj().T, a, atol=1e-5)
+    Array(True, dtype=bool)
+    """
     given = matrices("rsf2csf", T, Z, square=(True, True))
     t, z = matrix_functions.complex_form(*same_batch("rsf2csf", *given.nodes))
     return given.result(t), given.result(z)

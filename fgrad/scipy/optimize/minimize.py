@@ -26,6 +26,10 @@ class OptimizeResults(NamedTuple):
     success    whether the gradient is small enough; status: 0 yes, 1 too many iterations, 3 the line search failed
     hess_inv   the approximate inverse of the Hessian (BFGS), else None
     nfev, njev, nit   numbers of values, gradients and iterations
+
+    >>> found = minimize(lambda x: fnp.sum((x - 2.0) ** 2), fnp.zeros(2), method="BFGS")
+    >>> bool(found.success), fnp.round(found.x, 3)
+    (True, Array([2., 2.], dtype=float32))
     """
 
     x: Any

@@ -70,6 +70,11 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = 
     """The convolution by Fourier transforms, along `axes` (all by default); the other axes broadcast.
 
     mode   `full`; `same`: the middle, of the shape of in1; `valid`: without what touches an edge
+
+    Raises ShapeError where numbers of axes differ or an array is empty.
+
+    >>> fnp.round(fftconvolve(fnp.array([1.0, 2.0, 3.0]), fnp.array([1.0, 10.0])), 3)
+    Array([ 1., 12., 23., 30.], dtype=float32)
     """
     x, y = fnp.multiply(lift(in1), 1.0), fnp.multiply(lift(in2), 1.0)
     if not x.ndim and not y.ndim:
@@ -122,7 +127,11 @@ def convolve(
 def correlate(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
-    """The correlation of two arrays: the convolution with in2 reversed and conjugated. Arguments as for convolve."""
+    """The correlation of two arrays: the convolution with in2 reversed and conjugated. Arguments as for convolve.
+
+    >>> correlate(fnp.array([1, 2, 3]), fnp.array([1, 10]))
+    Array([10, 21, 32,  3], dtype=int64)
+    """
     if _by(method, "correlate"):
         return fftconvolve(in1, _mirrored(in2), mode)
     return _direct("correlate", in1, _mirrored(in2), mode)
@@ -144,7 +153,14 @@ def convolve2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """The convolution of two matrices; zeros lie beyond the edges. `mode` as for convolve."""
+    """The convolution of two matrices; zeros lie beyond the edges. `mode` as for convolve.
+
+    Raises ShapeError for anything but two matrices.
+
+    >>> convolve2d(fnp.array([[1, 2], [3, 4]]), fnp.array([[1, 10]]))
+    Array([[ 1, 12, 20],
+           [ 3, 34, 40]], dtype=int64)
+    """
     _plane("convolve2d", in1, in2, boundary, fillvalue)
     return _direct("convolve2d", in1, in2, mode)
 
@@ -162,6 +178,12 @@ def correlate2d(
 
     As in SciPy, `same` keeps the later middle for even sizes, and with `valid` and a larger in2 it is in1 that is
     conjugated.
+
+    Raises ShapeError for anything but two matrices.
+
+    >>> correlate2d(fnp.array([[1, 2], [3, 4]]), fnp.array([[1, 10]]), mode="same")
+    Array([[21,  2],
+           [43,  4]], dtype=int64)
     """
     _plane("correlate2d", in1, in2, boundary, fillvalue)
     out = _direct("correlate2d", in1, _mirrored(in2), mode, late=True)

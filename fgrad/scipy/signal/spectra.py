@@ -142,6 +142,13 @@ def stft(
 
     The spectra have frequencies at `axis` and times as a new last axis; one-sided for real signals unless
     return_onesided is False.
+
+    Raises ShapeError or ArgumentError where the sizes do not fit.
+
+    >>> t = fnp.arange(64) / 64
+    >>> f, times, z = stft(fnp.sin(2 * fnp.pi * 8 * t), fs=64, nperseg=16)
+    >>> z.shape, f[fnp.argmax(fnp.abs(z[:, 4]))]
+    ((9, 9), Array(8., dtype=float32))
     """
     signal = _signal(x)
     place = axis_of(axis, signal.ndim, "stft")
@@ -191,6 +198,11 @@ def csd(
     average   how segments are combined: `mean` or `median` (with its bias taken out)
 
     The other arguments are those of stft.
+
+    >>> t = fnp.arange(128) / 64
+    >>> f, p = csd(fnp.sin(2 * fnp.pi * 8 * t), fnp.cos(2 * fnp.pi * 8 * t), fs=64, nperseg=32)
+    >>> f[fnp.argmax(fnp.abs(p))]
+    Array(8., dtype=float32)
     """
     if average not in ("mean", "median"):
         raise note_user_line(ArgumentError(f"csd: average must be mean or median, got {average!r}"))
@@ -238,7 +250,12 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectrum of a signal, by Welch's method -> (frequencies, spectrum). Arguments as for csd."""
+    """The power spectrum of a signal, by Welch's method -> (frequencies, spectrum). Arguments as for csd.
+
+    >>> f, p = welch(fnp.sin(2 * fnp.pi * 8 * fnp.arange(128) / 64), fs=64, nperseg=32)
+    >>> f.shape, p.shape, f[fnp.argmax(p)]
+    ((17,), (17,), Array(8., dtype=float32))
+    """
     frequencies, spectrum = csd(
         x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
     )
@@ -262,6 +279,11 @@ def istft(
     boundary   whether half a segment was added at both ends, and is to be taken away
 
     The other arguments are those of stft that made it.
+
+    >>> x = fnp.sin(fnp.arange(64.0))
+    >>> _, back = istft(stft(x, nperseg=16)[2], nperseg=16)
+    >>> fnp.allclose(back, x, atol=1e-5)
+    Array(True, dtype=bool)
     """
     spectra = fnp.asarray(Zxx)
     if spectra.ndim < 2:

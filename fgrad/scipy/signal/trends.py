@@ -25,6 +25,11 @@ def detrend(
     """The signal without its mean (`constant`) or without its least-squares line (`linear`) along `axis`.
 
     bp   positions at which a new line begins, for `linear`
+
+    Raises ArgumentError for another `type`.
+
+    >>> detrend(fnp.array([1.0, 2.0, 6.0]), type="constant")
+    Array([-2., -1.,  3.], dtype=float32)
     """
     if overwrite_data:
         raise NotImplementedError("detrend with overwrite_data; arrays are immutable")

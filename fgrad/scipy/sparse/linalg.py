@@ -142,6 +142,11 @@ def bicgstab(
 
     It also ends where the method breaks down: a division by an exact 0.
     Source: H. A. van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992).
+
+    >>> import fgrad.numpy as fnp
+    >>> x, _ = bicgstab(fnp.array([[2.0, 1.0], [0.0, 4.0]]), fnp.array([4.0, 8.0]))
+    >>> fnp.round(x, 3)
+    Array([1., 2.], dtype=float32)
     """
     operator, b, start, precondition, steps = _prepared(A, b, x0, M, maxiter, "bicgstab")
 
@@ -198,6 +203,11 @@ def gmres(
     solve_method   `batched` or `incremental`: the same result, without effect
 
     The other arguments are those of cg. Source: Y. Saad, M. H. Schultz, SIAM J. Sci. Stat. Comput. 7 (1986).
+
+    >>> import fgrad.numpy as fnp
+    >>> x, _ = gmres(fnp.array([[2.0, 1.0], [0.0, 4.0]]), fnp.array([4.0, 8.0]))
+    >>> fnp.round(x, 3)
+    Array([1., 2.], dtype=float32)
     """
     if solve_method not in ("batched", "incremental"):
         raise note_user_line(ArgumentError(f"gmres: solve_method must be batched or incremental, got {solve_method!r}"))
