@@ -188,11 +188,7 @@ class Pool:
     def _map(self, size: int, *, counted: int | None = None, guard: bool = False) -> int:
         pages = -(-size // PAGE) * PAGE
         whole = pages + PAGE * guard
-        address = _map_or_none(whole)
-        if address is None:
-            for pool in tuple(_pools):
-                pool.trim()
-            address = _map_or_none(whole)
+        address = _map_or_trim(whole)
         if address is None:
             now = self.statistics()
             raise OutOfMemoryError(
@@ -271,6 +267,30 @@ def _map_or_none(nbytes: int) -> int | None:
         return map_pages(nbytes, READ | WRITE)
     except (MemoryError, OverflowError):  # the latter: more than a size_t holds
         return None
+
+
+def _map_or_trim(nbytes: int) -> int | None:
+    """Fresh pages; where there are none, all pools give their free blocks back, and the system is asked once more."""
+    address = _map_or_none(nbytes)
+    if address is None:
+        for pool in tuple(_pools):
+            pool.trim()
+        address = _map_or_none(nbytes)
+    return address
+
+
+def need_room(nbytes: int, purpose: str) -> None:
+    """Raise OutOfMemoryError unless the system has so many bytes now.
+
+    For what cannot say that there is no memory: LLVM ends the process, and a thread that begins without any leaves
+    its maker waiting for ever.
+
+    >>> need_room(1 << 20, "compiling")
+    """
+    address = _map_or_trim(nbytes)
+    if address is None:
+        raise OutOfMemoryError(f"{purpose}: the system has no {nbytes} bytes")
+    munmap(address, nbytes)
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

@@ -128,6 +128,27 @@ def test_a2_a_queue_waits_until_at_least_the_value_is_there(bench: Bench) -> Non
 
 
 @queued
+def test_a2_a_wait_for_a_value_that_was_passed_long_ago_is_over(bench: Bench) -> None:
+    other = get_device({"cpu": "cpu:2", "sim": "sim:2"}[bench.device.name.partition(":")[0]])
+    there = Bench(other)
+    mine, its = Lane(bench.device.name), Lane(other.name)
+    calls = (
+        Call(mine, Poll(bench.block.span(64, 8), 1)),
+        Call(its, there.write(0, 7)),
+        Call(mine, Copy(bench.block.span(0, 8), there.block.span(0, 8))),
+        *[Call(its, there.write(8 + 8 * i, 1)) for i in range(5)],
+    )
+    fences = dict(zip((found := plan(calls)).lanes, Launch(found, bench.device.machines)(), strict=True))
+    newest = Fence(other.timeline, fences[its].tick - 1)  # its last command waits for the copy
+    newest.wait()
+    words(bench.address + 64)[0] = 1
+    fences[mine].wait()
+    assert bench.word(0) == 7
+    other.sync()
+    other.pool.give(there.address, there.nbytes)
+
+
+@queued
 def test_a3_a_fence_is_reached_when_the_writes_before_it_are_visible(bench: Bench) -> None:
     launch = bench.launch(*[bench.write(8 * i, Sym(Role.SCALAR, 0)) for i in range(16)])
     for value in range(20):

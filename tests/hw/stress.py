@@ -207,7 +207,7 @@ def an_allocation_that_fails_leaves_nothing_behind(n: int) -> None:
     for name in RUN:
         device = get_device(name)
         f = fg.jit(lambda x: fnp.cumsum(fnp.sort(fnp.sin(x) @ x.T)) * 2)
-        x = put(np.arange(64.0, dtype=np.float32).reshape(8, 8), name)
+        x = put(np.arange(1024.0, dtype=np.float32).reshape(32, 32), name)  # an arena that would be missed
         want = np.asarray(f(x)).copy()
         executable = next(iter(f.dispatcher.entries.values())).executable
         failed = 0
@@ -353,6 +353,8 @@ _INTERRUPTED = """
     x = fnp.ones(1000)
     slow = fg.jit(lambda x: lax.fori_loop(0, 2000, lambda i, c: fnp.sin(c), x))
     want = np.asarray(slow(x)).copy()
+    one = fg.ShapeDtypeStruct((), np.float32)
+    python = fg.jit(lambda x: lax.scan(lambda c, v: (c + fg.pure_callback(lambda v: v, one, v), c), x[0], x)[0])
     caught = 0
     for i in range(int(sys.argv[2])):
         delay = r.random() * 0.03
@@ -364,6 +366,7 @@ _INTERRUPTED = """
                 fresh = fg.jit(lambda x, i=i: fnp.cos(x) + i)  # compiles
                 fresh(x)
                 slow(x).block_until_ready()
+                assert float(python(x[:100])) == 101.0
         except KeyboardInterrupt:
             caught += 1
         timer.join()

@@ -109,6 +109,15 @@ def test_a_wait_is_for_at_least_its_value(seed: int) -> None:
     assert bench.word(8) == 1
 
 
+def test_a_wait_for_what_is_long_past_is_over_at_once(bench: Bench) -> None:
+    for i in range(3):
+        bench.submit(bench.a, bench.write(16 * i, 5 + i))
+    bench.run()
+    bench.submit(bench.b, bench.wait_for(bench.a, 1), bench.copy(8, 0))
+    bench.run()
+    assert bench.word(8) == 5
+
+
 def test_a_poll_sees_what_the_host_stores_later(bench: Bench) -> None:
     bench.submit(bench.a, packet(Opcode.POLL, bench.data, 0x10, 0xF0), bench.write(8, 1))
     words(bench.data)[0] = 0x2F

@@ -9,8 +9,9 @@ import pytest
 
 from fgrad.config import config
 from fgrad.errors import OutOfMemoryError
+from fgrad.hw import pool as pool_module
 from fgrad.hw.libc import ffi
-from fgrad.hw.pool import POISON, Pool, class_bytes
+from fgrad.hw.pool import POISON, Pool, class_bytes, need_room
 
 
 class HandClock:
@@ -156,6 +157,31 @@ def test_a_refused_request_names_the_device_and_the_bytes_and_leaves_the_pool_ri
             pool.take(nbytes)
     assert pool.statistics().mapped == 0, "free blocks were returned before giving up"
     assert pool.take(1 << 20)
+
+
+def test_a_refusal_is_no_failure_where_free_blocks_give_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has room for two megabytes, which a free block of another pool holds."""
+    pool, other = Pool("test"), Pool("other")
+    other.give(other.take(1 << 20), 1 << 20)
+    asked: list[int] = []
+    real = pool_module._map_or_none
+
+    def refusing(nbytes: int) -> int | None:
+        asked.append(nbytes)
+        return None if other.statistics().mapped else real(nbytes)
+
+    monkeypatch.setattr(pool_module, "_map_or_none", refusing)
+    address = pool.take(1 << 20)
+    assert len(asked) == 2 and pool.statistics().in_use == 1 << 20 and other.statistics().mapped == 0
+    pool.give(address, 1 << 20)
+
+
+def test_room_that_is_not_there_is_missed_before_it_is_needed() -> None:
+    before = pool_module.pools()
+    need_room(1 << 20, "a test")
+    with pytest.raises(OutOfMemoryError, match=f"a test: the system has no {1 << 60} bytes"):
+        need_room(1 << 60, "a test")
+    assert {name: now.in_use for name, now in pool_module.pools().items()} == {n: b.in_use for n, b in before.items()}
 
 
 def test_threads_share_a_pool_without_losing_blocks() -> None:

@@ -117,6 +117,25 @@ def test_c7_a_failed_allocation_empties_the_cache_and_is_tried_once_more() -> No
     assert device.pool.statistics().cached < 1 << 22 and float(kept[5]) == 1.0
 
 
+@pytest.mark.parametrize("name", ["cpu:44", "sim:8"])
+def test_c9_short_programs_come_behind_what_is_queued(name: str) -> None:
+    """By every way in: generated code, the general path, functions called without jit, donated memory."""
+    device = get_device(name)
+    x = put(np.zeros(8, np.float32), name)
+    long = fg.jit(lambda x: lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0] + 1.0, c[1] + 1), (x, 0))[0])
+    short, given = fg.jit(lambda x, k: x * 2.0 + k), fg.jit(lambda x: x + 10.0, donate_argnums=0)
+    for _ in range(2):  # the second time the generated code is there
+        device.sync()
+        block = Block(name, device.pool.take(64), 64)
+        words(block.base)[0] = 0
+        Launch(plan((Call(Lane(name), Poll(block.span(0, 8), 1)),)), device.machines)()
+        y = long(x)
+        got = [short(y, 1.0), short(y, np.float32(2)), y + y, given(long(x)), fnp.concatenate([y, y])[4:12]]
+        words(block.base)[0] = 1
+        assert [float(g[7]) for g in got] == [7.0, 8.0, 6.0, 13.0, 3.0]
+        device.pool.give(block.base, 64)
+
+
 def test_c10_copies_are_made_unless_a_view_is_asked_for() -> None:
     x = fnp.arange(5.0)
     view, own = np.asarray(x), np.array(x)

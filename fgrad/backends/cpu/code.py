@@ -24,10 +24,11 @@ from fgrad.backends.cpu.codemem import Arena
 from fgrad.backends.cpu.diskcache import DiskCache, content_key
 from fgrad.backends.cpu.elf import Image, link
 from fgrad.backends.cpu.forks import after_fork, fork_safe_lock
-from fgrad.backends.cpu.llvm import Host, compile_ir, host
+from fgrad.backends.cpu.llvm import Host, compile_ir, host, room_for
 from fgrad.config import config
-from fgrad.errors import CompileError, LinkError
+from fgrad.errors import CompileError, LinkError, OutOfMemoryError
 from fgrad.hw.libc import IS_LINUX
+from fgrad.hw.pool import need_room
 
 _FORMAT = 1  # grows when the meaning of an image changes
 _SETTINGS = "pic small disable-lsr"
@@ -246,6 +247,7 @@ def host_machine() -> Host:
 
 _Callback = Callable[[dict[str, int]], None]
 _Job = tuple[Code, Callable[[], _Callback | None]]
+_THREAD_BYTES = 32 << 20  # of address space: its stack, and what Python needs for it to begin
 _QUIET_S = 0.05  # programs come in bursts: level 2 waits until the burst is over
 _last_compilation = [0.0]
 _lock = fork_safe_lock()
@@ -270,8 +272,9 @@ def upgrade(code: Code, callback: _Callback) -> bool:
         if _thread is None:
             thread = threading.Thread(target=_work, name="fgrad-compile", daemon=False)
             try:
+                need_room(_THREAD_BYTES, "compiling at level 2")
                 thread.start()
-            except RuntimeError:  # the interpreter ends, or the system has no thread left
+            except (RuntimeError, OutOfMemoryError):  # the interpreter ends, or there is no thread or memory left
                 _jobs.pop()
                 return False
             _thread = thread
@@ -307,7 +310,10 @@ def _work() -> None:
             code.upgrade_error = error
             if not threading.main_thread().is_alive():
                 return  # the interpreter ends and may refuse anything
-            _log.exception("compiling at level 2 failed; the program goes on at level 0")
+            if isinstance(error, OutOfMemoryError):
+                _log.info("the program goes on at level 0: %s", error)
+            else:
+                _log.exception("compiling at level 2 failed; the program goes on at level 0")
         del code, callback, wanted
 
 
@@ -334,7 +340,11 @@ def _compile_niced(text: str) -> bytes:
             result.append(error)
 
     thread = threading.Thread(target=run, name="fgrad-compile-niced", daemon=False)
-    thread.start()
+    need_room(room_for(text) + _THREAD_BYTES, "compiling at level 2")
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OutOfMemoryError(f"compiling at level 2: {error}") from error
     thread.join()
     outcome = result[0] if result else CompileError("the compile thread ended early")
     if isinstance(outcome, Exception):

@@ -10,7 +10,7 @@ from fgrad.backends.cpu import workers
 from fgrad.backends.cpu.abi import CTL_BYTES, Ctl
 from fgrad.backends.cpu.code import Code, load_code, upgrade
 from fgrad.backends.cpu.commands import FIRST_ARGUMENT, encode_table
-from fgrad.backends.cpu.failures import explain
+from fgrad.backends.cpu.failures import as_raised, explain
 from fgrad.backends.cpu.host_calls import close_handle, open_handle, take_exception
 from fgrad.backends.cpu.kept import Summary
 from fgrad.backends.cpu.llvm import assembly
@@ -199,7 +199,7 @@ class CpuExecutable:
         error = table.take_error(self.name) if table.control[Ctl.ERROR // 4] else None
         self._home.append(entry)
         if error is not None:
-            raise error
+            raise as_raised(error)
 
     def _measure(self, meter: Meter, entry: Entry) -> None:
         """Run in the caller's thread, behind all that is queued, and note how long each kernel took."""
@@ -219,7 +219,7 @@ class CpuExecutable:
         error = table.take_error(self.name) if table.control[Ctl.ERROR // 4] else None
         self._home.append(entry)
         if error is not None:
-            raise error
+            raise as_raised(error)
         text = meter.add(end - start, readings)
         if text:
             print(text, file=sys.stderr)

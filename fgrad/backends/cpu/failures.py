@@ -29,3 +29,11 @@ def explain(
     if error == Error.OUT_OF_BOUNDS:
         return OutOfBoundsError(f"{name} read or wrote out of bounds ({where})")
     return DeviceError(f"{name} failed with code {error} at {where}")
+
+
+def as_raised(error: Exception) -> BaseException:
+    """What a caller gets whose own thread ran the program: Ctrl-C and `sys.exit` in a callback as they are."""
+    cause = error.__cause__
+    if not isinstance(error, CallbackFailedError) or cause is None or isinstance(cause, Exception):
+        return error
+    return cause

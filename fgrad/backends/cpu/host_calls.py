@@ -42,7 +42,7 @@ def open_handle(calls: Sequence[HostCall], control: int) -> int:
     if not calls:
         return 0
     if not _installed:  # a second one, made by another thread, does no harm
-        callback = ffi.callback("int64_t(int64_t, int64_t, intptr_t)", _call)
+        callback = ffi.callback("int64_t(int64_t, int64_t, intptr_t)", _call, error=1, onerror=_note_interrupt)
         _installed.append(callback)
         words(native().table)[Runtime.HOST] = int(ffi.cast("intptr_t", callback))
     handle = next(_numbers)
@@ -68,13 +68,27 @@ def _call(handle: int, index: int, args: int) -> int:
     try:
         run_host_call(calls[index], words(args), lambda: bool(block[Ctl.CANCEL // 4]))
     except BaseException as e:  # it must not cross native code; whoever waits raises it
-        _exceptions[handle] = e
-        block[Ctl.ERROR // 4] = int(Error.CALLBACK)
+        _note(handle, control, e)
         return 1
     finally:
         if is_outer:
             _inside.discard(thread)
     return int(block[Ctl.CANCEL // 4] != 0)
+
+
+def _note(handle: int, control: int, error: BaseException) -> None:
+    """Keep what stopped a program, and say so in its control block."""
+    _exceptions[handle] = error
+    ffi.cast("int32_t*", control)[Ctl.ERROR // 4] = int(Error.CALLBACK)
+
+
+def _note_interrupt(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Ctrl-C may come anywhere in `_call`, also where it catches nothing; then the program leaves as well."""
+    frame = trace.tb_frame
+    while frame.f_code is not _call.__code__:  # raised by what watches the function: a debugger, a profile
+        frame = frame.f_back
+    handle = frame.f_locals["handle"]
+    _note(handle, _calls[handle][1], error)
 
 
 def is_inside(thread: int) -> bool:

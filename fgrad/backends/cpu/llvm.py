@@ -20,8 +20,11 @@ from typing import Any, Protocol
 from fgrad.backends.cpu.forks import fork_safe_lock
 from fgrad.errors import CompileError
 from fgrad.hw.libc import as_function, ffi
+from fgrad.hw.pool import need_room
 
 LEVELS = (0, 2)
+# LLVM ends the process when it finds no memory, so there must be some: a few times what it was seen to take
+_LIBRARY_BYTES, _COMPILER_BYTES, _BYTES_PER_CHARACTER = 200 << 20, 32 << 20, 128
 # inline assembly and scalable vectors end the process inside LLVM, so they never get there
 _ABORTS = re.compile(r'\basm\s+(?:\w+\s+)*"|<\s*vscale\b')
 
@@ -66,6 +69,7 @@ def compile_ir(text: str, level: int = 2) -> bytes:
     Safe from any thread; the GIL is released meanwhile. Raises CompileError with the refused line.
     The text must not hold what makes LLVM abort: intrinsics of features this machine lacks, calls
     of functions that LLVM would expand to libm (those are a LinkError later), integers above i128.
+    Raises OutOfMemoryError where there is no memory for LLVM to work in.
     """
     return _compile(text, level, as_object=True)
 
@@ -82,7 +86,14 @@ def _compile(text: str, level: int, *, as_object: bool) -> bytes:
     if found:
         line = text.count("\n", 0, found.start()) + 1
         raise CompileError(f"line {line}: inline assembly and scalable vectors are not supported")
-    return _start().compile(text, level, as_object=as_object)
+    service = _start()
+    need_room(room_for(text), "compiling")
+    return service.compile(text, level, as_object=as_object)
+
+
+def room_for(text: str) -> int:
+    """Bytes that compiling a module may take."""
+    return _COMPILER_BYTES + _BYTES_PER_CHARACTER * len(text)
 
 
 def _start() -> _Service:
@@ -95,6 +106,8 @@ def _start() -> _Service:
 
 
 def _make_service() -> _Service:
+    if "llvmlite.binding" not in sys.modules:
+        need_room(_LIBRARY_BYTES, "loading LLVM")
     import llvmlite.binding as binding
 
     binding.initialize_native_target()
