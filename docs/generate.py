@@ -72,6 +72,7 @@ WORDS = (
     ("check", "nan", "raises at a result that is not a number, and names the operation and your line"),
     ("check", "oob", "raises at a computed index out of bounds, in compiled code too"),
     ("check", "leaks", "raises when a tracer is kept although its function has ended"),
+    ("check", "keys", "raises when a random key is used a second time"),
     ("show", "recompiles", "logs why a function is compiled again"),
     ("show", "kernels", "prints a table of each program's kernels and their times, after 1, 10, 100, .. calls"),
     ("show", "commands", "prints the commands of each program"),
@@ -96,6 +97,7 @@ def has_effect(setting: str, word: str) -> bool:
         with config.override(**{setting: word}), contextlib.redirect_stderr(seen):
             fgrad.block_until_ready([probe(-1.0), probe(-fnp.ones(3)), pick(fnp.ones(3), 5)])
             fgrad.jit(lambda x: kept.append(x) or x * number)(1.0)
+            fgrad.jit(lambda k: fgrad.random.normal(k) + fgrad.random.uniform(k) * number)(fgrad.random.key(0))
     except fgrad.errors.FgradError:
         return True
     finally:

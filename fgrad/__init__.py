@@ -17,6 +17,7 @@ from fgrad.config import config as config
 from fgrad.run import compile as _compile  # noqa: F401  lends tracing its executor
 from fgrad.run.caches import clear_caches as clear_caches
 from fgrad.run.contexts import checking_leaks as checking_leaks
+from fgrad.run.contexts import debug_key_reuse as debug_key_reuse
 from fgrad.run.contexts import disable_jit as disable_jit
 from fgrad.run.contexts import no_tracing as no_tracing
 from fgrad.run.inspect import ShapeDtypeStruct as ShapeDtypeStruct
@@ -167,6 +168,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug",
+    "debug_key_reuse",
     "default_device",
     "device",
     "device_count",

@@ -25,7 +25,7 @@ from fgrad.errors import ConfigError
 
 __all__ = ["CHECKS", "VARIABLES", "Config", "Variable", "config"]
 
-CHECKS = frozenset({"nan", "oob", "spec", "order", "leaks"})
+CHECKS = frozenset({"nan", "oob", "spec", "order", "leaks", "keys"})
 
 Value = bool | int | str | frozenset[str]
 
@@ -175,7 +175,8 @@ VARIABLES: tuple[Variable, ...] = (
         "",
         "set",
         "Checks to run: nan, oob (index bounds), spec (programs after each pass), order (stores "
-        "and reads), leaks (tracers kept too long). 1: spec and order; all: all.",
+        "and reads), leaks (tracers kept too long), keys (random keys used twice). 1: spec and order; "
+        "all: all.",
     ),
     Variable(
         "show",
@@ -223,7 +224,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _states: dict[tuple[Value, ...], int] = {}
 
 # Switches that code written for JAX sets, and the check that is meant.
-_JAX_CHECKS = {"debug_nans": "nan", "check_tracer_leaks": "leaks"}
+_JAX_CHECKS = {"debug_nans": "nan", "check_tracer_leaks": "leaks", "debug_key_reuse": "keys"}
 
 
 class Config:
@@ -282,8 +283,8 @@ class Config:
     def update(self, name: str, value: object) -> None:
         """Change one setting.
 
-        A ``jax_`` before the name is ignored, and of JAX's own switches ``jax_debug_nans`` and
-        ``jax_check_tracer_leaks`` are understood as additions to `check`.
+        A ``jax_`` before the name is ignored, and of JAX's own switches ``jax_debug_nans``,
+        ``jax_check_tracer_leaks`` and ``jax_debug_key_reuse`` are understood as additions to `check`.
 
         Raises ConfigError for an unknown name, naming the nearest one, or for a bad value.
         """

@@ -14,6 +14,7 @@
     ├── OutOfBoundsError       (IndexError)      an index known to be outside its axis
     ├── ConcretizationError    (TypeError)       a tracer was asked for a value it does not have
     ├── LeakedTracerError      (RuntimeError)    a tracer was used after its trace had ended
+    ├── KeyReuseError          (RuntimeError)    a random key was used twice, under FGRAD_CHECK=keys
     ├── NonScalarGradError     (TypeError)       grad of a function that returns no real scalar
     ├── VmapAxisError          (ValueError)      mapped axes are missing or disagree
     ├── OrderingError          (RuntimeError)    reads and writes that no order can satisfy
@@ -61,6 +62,7 @@ __all__ = [
     "DtypeError",
     "FgradError",
     "ForkedDeviceError",
+    "KeyReuseError",
     "LeakedTracerError",
     "LinkError",
     "MissingRuleError",
@@ -253,6 +255,19 @@ class LeakedTracerError(FgradError, RuntimeError):
     >>> seen[0] + 1
     Traceback (most recent call last):
     fgrad.errors.LeakedTracerError: Encountered an unexpected tracer: add: x1 is a tracer (~float32[]) made ...
+    """
+
+
+class KeyReuseError(FgradError, RuntimeError):
+    """A random key was used a second time.
+
+    Raised under ``FGRAD_CHECK=keys`` only. Every function of `fgrad.random` that draws numbers, and
+    `split`, use up the key that they are given; `fold_in` does not.
+
+    Example: ``random.normal(key) + random.normal(key)``, which is twice the same number.
+
+    Way out: the message names both uses. Take a new key for each: ``key, sub = random.split(key)``;
+    where the same numbers are meant, ``random.clone(key)``.
     """
 
 

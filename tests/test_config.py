@@ -86,7 +86,7 @@ def test_a_variable_unlike_any_other_warns_without_a_guess() -> None:
         ("enable_x64", "maybe", "enable_x64 is 'maybe'; it accepts 1 or 0"),
         ("cache_bytes", "1T", "such as 1048576, 512K"),
         ("cache_dir", 3, "cache_dir is 3; it accepts a text"),
-        ("check", "nans", "1, all, or some of leaks,nan,oob,order,spec"),
+        ("check", "nans", "1, all, or some of keys,leaks,nan,oob,order,spec"),
         ("show", 3, "show is 3; it accepts words"),
         ("opt", "3", "opt is '3'; it accepts one of auto, 0, 2"),
         ("device", " ", "a device such as CPU"),
@@ -128,6 +128,8 @@ def test_names_with_a_jax_prefix_are_understood() -> None:
     assert fresh.check == {"nan", "leaks"}
     fresh.update("jax_debug_nans", False)
     assert fresh.check == {"leaks"}
+    fresh.update("jax_debug_key_reuse", True)
+    assert fresh.check == {"leaks", "keys"}
 
 
 def test_a_misspelt_attribute_names_the_nearest() -> None:

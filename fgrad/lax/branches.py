@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 from fgrad.config import config
@@ -29,6 +30,7 @@ from fgrad.uop.op import Op
 from fgrad.uop.program import Cond, gets
 
 _NOTHING = object()
+_numbers = count()  # of calls of cond
 
 
 @trimmed
@@ -119,7 +121,8 @@ def _branch(what: str, index: Any, branches: tuple[Callable[..., Any], ...], ope
     with paused_gc():
         avals = [t.aval for t in args]
         names = [argument_names(b, in_tree) for b in branches]
-        stages = [Stage(f"{what}({function_name(b)})") for b in branches]
+        number = next(_numbers)
+        stages = [Stage(f"{what}({function_name(b)})", branch=(number, i)) for i, b in enumerate(branches)]
         sides = [trace(with_refs(b), in_tree, avals, s, n) for b, s, n in zip(branches, stages, names, strict=True)]
         results, weak = _agreed(what, branches, sides)
         read, written = refs_of(sides)

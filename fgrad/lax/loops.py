@@ -87,6 +87,8 @@ def _unroll(what: str, unroll: int | bool | None, n: int) -> int:
         )
     if unroll < 0:
         raise note_user_line(ValueError(f"`unroll` of `{what}` must be a `bool` or a non-negative `int`, got {unroll}"))
+    if "keys" in config.check:  # steps in a row would have one mark for their uses of keys
+        return 1
     return max(n, 1) if unroll is True or unroll == 0 else unroll
 
 
@@ -237,7 +239,7 @@ def _settled(
             pair.extend([tree.structure(new), tree.structure(y)])
             return new, y
 
-        stage = Stage(f"{what}({function_name(f)})")
+        stage = Stage(f"{what}({function_name(f)})", repeats=True)
         traced = trace(body, in_tree, [*avals, *slices], stage, argument_names(f, in_tree))
         carry_tree, y_tree = pair
         _same_tree(what, "the carry", init_tree, carry_tree)
@@ -392,7 +394,7 @@ def _while(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val:
     in_tree = tree.structure(((init_val,), {}))
     with paused_gc():
         avals, body, carries = _settled_body(body_fun, in_tree, [t.aval for t in starts], spec)
-        stage = Stage(f"while_loop({function_name(cond_fun)})")
+        stage = Stage(f"while_loop({function_name(cond_fun)})", repeats=True)
         test = trace(with_refs(cond_fun), in_tree, avals, stage, argument_names(cond_fun, in_tree))
         predicate = _predicate("while_loop", cond_fun, test)
         read, written = refs_of([test, body])
@@ -437,7 +439,8 @@ def _settled_body(
         return hide_refs(shown(val))
 
     while True:
-        traced = trace(body, in_tree, avals, Stage(f"while_loop({function_name(f)})"), argument_names(f, in_tree))
+        stage = Stage(f"while_loop({function_name(f)})", repeats=True)
+        traced = trace(body, in_tree, avals, stage, argument_names(f, in_tree))
         _same_tree("while_loop", "the value", spec, traced.out_tree)
         carries, better = [], list(avals)
         for i, (o, w, a) in enumerate(zip(traced.outs, traced.weak, avals, strict=True)):

@@ -133,11 +133,17 @@ def normal(key: Any, shape: Shape = (), dtype: DTypeLike = None) -> Array:
     """
     words, size = single(key, "normal"), normal_shape(shape, "normal")
     kind = None if dtype is None else to_dtype(dtype)
-    if kind is not None and kind.is_complex:
-        real = dt.real_of(kind)
-        parts = [mul(normal_node(k, size, real), math.sqrt(0.5)) for k in split_words(words)]
-        return Tracer(build.complex_(*parts))
-    return Tracer(normal_node(words, size, float_of(dtype, "normal")))
+    if kind is None or not kind.is_complex:
+        kind = float_of(dtype, "normal")
+    return Tracer(any_normal_node(words, size, kind))
+
+
+def any_normal_node(words: Words, shape: tuple[int, ...], kind: DType) -> UOp:
+    """Standard normal numbers, real or complex."""
+    if not kind.is_complex:
+        return normal_node(words, shape, kind)
+    real = dt.real_of(kind)
+    return build.complex_(*[mul(normal_node(k, shape, real), math.sqrt(0.5)) for k in split_words(words)])
 
 
 @public(static=("shape", "dtype"))

@@ -21,7 +21,7 @@ from fgrad.config import config
 from fgrad.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, describe, note_user_line
 from fgrad.run.array import from_host
 from fgrad.run.eager import public
-from fgrad.trace import tree
+from fgrad.trace import keys, tree
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.uop import build
@@ -181,8 +181,10 @@ def words_node(key: Any, what: str) -> UOp:
     return x.node
 
 
-def pairs(key: Any, what: str) -> list[tuple[UOp, UOp]]:
-    """The words of one key by twos, as scalars. Raises ShapeError for an array of keys."""
+def pairs(key: Any, what: str, uses: bool = True) -> list[tuple[UOp, UOp]]:
+    """The words of one key by twos, as scalars, for `what`, which uses the key up. Raises ShapeError for an array of
+    keys.
+    """
     words = words_node(key, what)
     if words.ndim != 1:
         raise note_user_line(
@@ -191,6 +193,8 @@ def pairs(key: Any, what: str) -> list[tuple[UOp, UOp]]:
                 "or pick one by its index"
             )
         )
+    if uses and "keys" in config.check:
+        words = keys.used(words, f"random.{what}")
     return [(element(words, i), element(words, i + 1)) for i in range(0, words.shape[0], 2)]
 
 
@@ -329,13 +333,20 @@ def key_impl(keys: Any) -> str:
     return keys.impl if isinstance(keys, KeyArray) else impl_of(None, np.shape(keys)[-1])
 
 
+@public()
+def _renewed(words: ArrayLike) -> Array:
+    return Tracer(keys.renewed(lift(words).node))
+
+
 def clone(key: Any) -> Any:
-    """The same key once more; it gives the same numbers.
+    """The same key once more; it gives the same numbers, and under FGRAD_CHECK=keys may be used like a new one.
 
     >>> random.bits(random.clone(random.key(0))) == random.bits(random.key(0))
     Array(True, dtype=bool)
     """
-    return key
+    if "keys" not in config.check:
+        return key
+    return like_key(_renewed(key_data(key)), key)
 
 
 # ---- new keys of old ones

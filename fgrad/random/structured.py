@@ -10,7 +10,7 @@ from fgrad.lax.loops import scan
 from fgrad.numpy.blocks import conj
 from fgrad.numpy.elementwise import magnitude
 from fgrad.numpy.spectra import eigh, svd
-from fgrad.random.continuous import DTypeLike, Shape, normal, normal_node, sample_shape
+from fgrad.random.continuous import DTypeLike, Shape, any_normal_node, normal_node, sample_shape
 from fgrad.random.keys import normal_shape, single
 from fgrad.random.threefry import float_of
 from fgrad.run.eager import public
@@ -142,7 +142,7 @@ def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike = None, m: 
     tall = (max(rows, columns), min(rows, columns))
     if not tall[1]:
         return Tracer(build.const(0, kind, (*size, rows, columns)))
-    z = lift(normal(key, (*size, *tall), kind)).node
+    z = any_normal_node(single(key, "orthogonal"), (*size, *tall), kind)
     q = build.cast(orthonormal_node(build.cast(z, accumulator(kind))), kind)
     if rows < columns:
         q = build.permute(q, [*range(len(size)), len(size) + 1, len(size)])

@@ -14,7 +14,9 @@ from fgrad.config import config
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, sig_of
 from fgrad.run.checked import Checked, moves_data
+from fgrad.run.keys import TRACED_ANEW, concerns_keys, hand_on, use_keys
 from fgrad.trace.buffers import holds_buffers
+from fgrad.trace.keys import without_marks
 from fgrad.trace.stage import check_leaks, hooks, lift_buffers
 from fgrad.trace.tidy import tidy_program
 from fgrad.uop.aval import Aval
@@ -37,6 +39,8 @@ def compiled(
     Devices are given programs that are simplified and tidied. What is compiled under other settings
     is another executable, where they matter.
     """
+    if "keys" in config.check:
+        program = without_marks(program)
     settings = (config.check, config.show, config.planner, config.opt)
     return _compiled(program, device_name, inline, donated, name, settings)
 
@@ -79,6 +83,7 @@ def run_program(
     device = arrays[0].sig.device if arrays else get_device()
     for a in arrays:
         a.check_alive()
+    cells = use_keys(program, arrays, TRACED_ANEW) if concerns_keys(program) else ()
     # programs of transforms that nobody looks at are the same whatever function they are from
     name = work.function if config.check & {"nan", "oob"} or config.show else ""
     executable = compiled(program, device.name, name=name or "program")
@@ -89,6 +94,7 @@ def run_program(
         outs.append(DeviceArray(sig, sig.take()))
     words.extend([o.addr for o in outs])
     executable.call(words)
+    hand_on(cells, outs)
     return outs
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from fgrad.config import config
 from fgrad.trace.stage import without_tracing
 
-__all__ = ["checking_leaks", "disable_jit", "no_tracing"]
+__all__ = ["checking_leaks", "debug_key_reuse", "disable_jit", "no_tracing"]
 
 no_tracing = without_tracing
 
@@ -41,4 +41,18 @@ def checking_leaks(check: bool = True) -> Iterator[None]:
     fgrad.errors.LeakedTracerError: jit(<lambda>) has ended, but a tracer of it (~float32[]) is kept by a list; ...
     """
     with config.override(check=config.check | {"leaks"} if check else config.check - {"leaks"}):
+        yield
+
+
+@contextmanager
+def debug_key_reuse(check: bool = True) -> Iterator[None]:
+    """Raise KeyReuseError inside the block where a random key is used a second time.
+
+    As FGRAD_CHECK=keys.
+
+    >>> with debug_key_reuse():
+    ...     key, sub = random.split(random.key(0))
+    ...     x, y = random.normal(key), random.normal(sub)
+    """
+    with config.override(check=config.check | {"keys"} if check else config.check - {"keys"}):
         yield

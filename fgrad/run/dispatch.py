@@ -21,6 +21,7 @@ from fgrad.errors import ArgumentError, DonatedError, LeakedTracerError, describ
 from fgrad.hw.device import get_device
 from fgrad.run.array import DeviceArray, Gone, Sig, donate, from_host, sig_of
 from fgrad.run.compile import compiled
+from fgrad.run.keys import a_call, concerns_keys, hand_on, use_keys
 from fgrad.run.shortcut import FALL_THROUGH, leaves_function
 from fgrad.trace import tree
 from fgrad.trace.ref import Ref
@@ -96,6 +97,7 @@ class Entry:
     sizes: tuple[int, ...] = ()  # words after those of captured arrays: what differs between lengths of axes
     short: Callable[[Sequence[Any]], Any] | None = None  # generated code of the usual case
     roomy: tuple[tuple[int, int], ...] = ()  # parameters that are passed in blocks of so many bytes
+    concerns_keys: bool = False  # its runs are looked at, under FGRAD_CHECK=keys
 
     @property
     def captured(self) -> list[DeviceArray]:
@@ -108,6 +110,11 @@ class Entry:
     @property
     def has_refs(self) -> bool:
         return bool(self.traced.refs)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether a run is no more than one native call, which generated code can make."""
+        return bool(self.executable.short) and not self.concerns_keys
 
 
 def kind_of(leaf: Any, leaves: Sequence[Any]) -> Any:
@@ -332,6 +339,7 @@ class Dispatcher:
         if self.sizes is not None and device.wants_whole_arguments:
             loose = [i for i in range(first) if program.params[i].size != traced.program.params[i].size]
             entry.roomy = tuple([(i, program.params[i].size * program.params[i].dtype.itemsize) for i in loose])
+        entry.concerns_keys = concerns_keys(traced.program)
         entry.short = leaves_function(entry)
         return entry
 
@@ -383,6 +391,7 @@ class Dispatcher:
                 words.append(scalar_word(x, entry.word_dtypes[len(words)]))
                 sources.append(None)
         first_ref = len(sources)
+        cells = self._use_keys(entry, leaves) if entry.concerns_keys else ()
         refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
         if len(set(refs)) < len(refs):
             raise ArgumentError(f"{self.name} is given a Ref that it also closes over; use it in one of the two ways")
@@ -426,7 +435,15 @@ class Dispatcher:
         n = len(entry.out_sigs)
         for i, out in zip(traced.finals, outs[n:], strict=True):
             refs[i].hold(out)
+        hand_on(cells, outs)
         return tree.unflatten(traced.out_tree, outs[:n])
+
+    def _use_keys(self, entry: Entry, leaves: Sequence[Any]) -> list[Any]:
+        """Note the random keys that a call uses."""
+        traced = entry.traced
+        refs = [leaves[r] if isinstance(r, int) else r for r in traced.refs]
+        given = [*[x for x in leaves if not isinstance(x, Ref)], *[r.get() for r in refs], *traced.captured]
+        return use_keys(traced.program, given, a_call(is_library=not self.talks))
 
 
 def _settings_changed() -> None:

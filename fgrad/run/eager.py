@@ -215,7 +215,7 @@ class Shortcuts:
 
     def learn(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], by_leaf: Sequence[int]) -> None:
         """Generate the code for calls like this one; leaf i of `entry` is args[by_leaf[i]]."""
-        if not entry.executable.short or len(self.known) >= MAX_SHORTCUTS:
+        if not entry.is_simple or len(self.known) >= MAX_SHORTCUTS:
             return
         if any(type(v) not in _PLAIN for v in kwargs.values()):
             return

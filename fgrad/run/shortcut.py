@@ -129,7 +129,7 @@ def leaves_function(entry: Entry) -> Callable[[Sequence[Any]], Any] | None:
         scope[key] = value
         return key
 
-    if entry.has_refs or not entry.executable.short:
+    if entry.has_refs or not entry.is_simple:
         return None
     inline = entry.executable.inline_params
     n = len(entry.avals)

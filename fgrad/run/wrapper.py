@@ -147,7 +147,7 @@ class Wrapper:
                 self.met.add(id(entry))
                 return
             self.known.add(id(entry))
-            if entry.statics or entry.has_refs or not entry.executable.short:
+            if entry.statics or entry.has_refs or not entry.is_simple:
                 return
             try:
                 branch = self._branch(entry, in_tree)

@@ -124,7 +124,7 @@ def _(u: UOp, x: Array) -> Array:
     return out
 
 
-def _box(shape: tuple[int, ...], box: Any, starts: Sequence[Array]) -> tuple[slice, ...]:
+def box_slices(shape: tuple[int, ...], box: Any, starts: Sequence[Array]) -> tuple[slice, ...]:
     """The slices that a box means; computed starts are clamped so that the part lies inside."""
     computed = iter(starts)
     out = []
@@ -135,7 +135,7 @@ def _box(shape: tuple[int, ...], box: Any, starts: Sequence[Array]) -> tuple[sli
     return tuple(out)
 
 
-row(Op.SHRINK)(lambda u, x, *starts: x[_box(x.shape, u.arg, starts)])
+row(Op.SHRINK)(lambda u, x, *starts: x[box_slices(x.shape, u.arg, starts)])
 
 
 @row(Op.WINDOW)
@@ -244,7 +244,7 @@ def _(u: UOp, old: Array, value: Array, *more: Array) -> Array:
     wide = u.dtype.np if arg.mode is Mode.SET else _wide(u.dtype)
     out, value = old.astype(wide), value.astype(wide)
     if arg.box is not None:
-        part = _box(old.shape, arg.box, more[: len(more) - arg.gated])
+        part = box_slices(old.shape, arg.box, more[: len(more) - arg.gated])
         new = value if arg.mode is Mode.SET else _combine(arg.mode, u.dtype)(out[part], value)
         out[part] = new if gate is None else np.where(gate, new, out[part])
         return _narrow(out, u.dtype)

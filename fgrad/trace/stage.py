@@ -24,13 +24,24 @@ class Stage:
     """One function being traced. `what` names the transformation, for errors.
 
     is_reversed   it is differentiated in reverse mode: what Refs are in the backward pass matters
+    repeats       it is the body or the condition of a loop
+    branch        (which `cond`, which of its branches) it is
     """
 
-    __slots__ = ("what", "params", "concrete", "buffers", "axes", "refs", "is_reversed")
+    __slots__ = ("what", "params", "concrete", "buffers", "axes", "refs", "is_reversed", "repeats", "branch")
 
-    def __init__(self, what: str, concrete: bool = False, is_reversed: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        concrete: bool = False,
+        is_reversed: bool = False,
+        repeats: bool = False,
+        branch: tuple[int, int] | None = None,
+    ) -> None:
         self.what = what
         self.is_reversed = is_reversed
+        self.repeats = repeats
+        self.branch = branch
         self.params: list[UOp] = []
         self.concrete: dict[UOp, UOp] | None = {} if concrete else None
         self.buffers: dict[int, tuple[object, UOp]] = {}
