@@ -32,11 +32,9 @@ def sort_nodes(keys: Sequence[UOp], payloads: Sequence[UOp], axis: int) -> list[
 
 def largest(x: UOp, k: int, axis: int) -> tuple[UOp, UOp]:
     """-> (the `k` largest along `axis`, largest first, NaN before all; their positions, ties in order)."""
-    backwards = build.flip(x, [axis])
-    places = build.flip(build.iota_along(x.shape, axis), [axis])
-    values, at = gets(uop(Op.SORT, (backwards, places), axis))
-    values, at = [build.slice_axis(build.flip(v, [axis]), axis, 0, k) for v in (values, at)]
-    return values, at
+    ascending = gets(uop(Op.SORT, (build.flip(x, [axis]), build.iota_along(x.shape, axis)), axis))
+    values, from_end = [build.slice_axis(build.flip(v, [axis]), axis, 0, k) for v in ascending]
+    return values, build.sub(build.const(x.shape[axis] - 1, dt.int64, values.shape), from_end)
 
 
 @public(static=("dimension", "is_stable", "num_keys"))

@@ -22,7 +22,7 @@ from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_belo
 from fgrad.lower.partition import Cluster, ClusterKind, Partition, partition
 from fgrad.lower.prepare import UNDEFINED, prepare
 from fgrad.lower.rows import Built, build_rows
-from fgrad.lower.sort import build_sort
+from fgrad.lower.sort import build_sort, memory_sources
 from fgrad.lower.steps import (
     Block,
     CondStep,
@@ -213,9 +213,7 @@ class _Builder:
             case Op.UPDATE:
                 self._update(u, is_leaf)
             case Op.SORT:
-                kernel = build_sort(name("sort"), u, limits)
-                sources = self._operands(u)
-                self._step(kernel, (*sources, *self._results(u)))
+                self._sort(u)
             case Op.SCAN:
                 self._scan(u)
             case Op.WHILE:
@@ -228,6 +226,15 @@ class _Builder:
                 self.context.hosts.append(self.context.rewritten.get(call, call))
                 step = HostStep(self._operands(u), self._results(u), call=len(self.context.hosts) - 1)
                 self.block.steps.append(step)
+
+    def _sort(self, u: UOp) -> None:
+        """Into the memories of the results that are used, with work space where tasks share a row."""
+        gets = [self.gets.get((u, i)) for i in range(len(u.src))]
+        kernel = build_sort(self.context.name("sort"), u, tuple([g is not None for g in gets]), self.context.limits)
+        memories = [self.at[under(s)] for s in memory_sources(u)]
+        memories += [self._new(g) for g in gets if g is not None]
+        memories += [self.block.memory(Home.TEMP, b.dtype, b.size) for b in kernel.buffers[len(memories) :]]
+        self._step(kernel, tuple(memories))
 
     def _update(self, u: UOp, is_leaf: Callable[[UOp], bool]) -> None:
         """A copy of the old version, then the part; the copy is dropped where the old memory can be

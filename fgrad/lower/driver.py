@@ -139,10 +139,13 @@ class Driver:
         name = self.functions[id(kernel)]
         f = self.word_pointer(first)
         start = self.value("call i64 %clock(ptr %rt)") if self.timed else ""
-        if kernel.tasks == 1:
-            self.do(f"call void @{name}(ptr {f}, i64 0, i64 0)")
-        else:
-            self.do(f"call void %pfor(ptr %rt, ptr @{name}, ptr {f}, i64 {kernel.tasks})")
+        for phase in range(kernel.phases):
+            if kernel.phases > 1:
+                self.do(f"store i64 {phase}, ptr {self.word_pointer(first + 2)}, align 8")
+            if kernel.tasks == 1:
+                self.do(f"call void @{name}(ptr {f}, i64 0, i64 0)")
+            else:
+                self.do(f"call void %pfor(ptr %rt, ptr @{name}, ptr {f}, i64 {kernel.tasks})")
         if self.timed:
             end = self.value("call i64 %clock(ptr %rt)")
             mark = self.value(f"getelementptr i64, ptr %marks, i64 {MARK_WORDS * len(self.sites)}")

@@ -1,7 +1,7 @@
 """Kernel tree to LLVM text: one function `void name(ptr frame, i64 task, i64 worker)`.
 
 The frame holds words: 0 the scratch memory of all workers, 1 the bytes of it one worker has, 2
-the runtime table, then the buffers in order.
+the runtime table, or the phase of a kernel of several, then the buffers in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fgrad.lower.kernel import (
     Store,
 )
 from fgrad.lower.limits import Limits
-from fgrad.lower.sort import ordered_key, permute_text, radix_sort
+from fgrad.lower.sort_emit import SortWriter
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, accumulator
 from fgrad.uop.op import Mode, Op
@@ -109,35 +109,9 @@ class Writer:
                     else:
                         form(self, s)
                 case Sort():
-                    self._sort(s)
-
-    def _sort(self, s: Sort) -> None:
-        """Each row: sort positions by key, then gather every source by them."""
-        ev, e = self.ev, self.e
-        key = self.kernel.buffers[s.sources[0]].dtype
-        e.helpers[f"@fgrad.sortkey.{key}"] = ordered_key(key)
-        e.helpers[f"@fgrad.radix.{key}"] = radix_sort(key)
-        lo: I64 = 0
-        hi: I64 = s.rows
-        if self.kernel.tasks > 1:
-            per = -(-s.rows // self.kernel.tasks)
-            lo = e.mul("%task", per)
-            hi = e.minimum(e.add(lo, per), s.rows)
-        space = ", ".join(f"ptr {ev.scratch[i]}" for i in s.scratch)
-
-        def row(i: I64, _: list[str]) -> list[str]:
-            first = e.mul(i, s.n)
-            source = e.pointer(ev.buffers[s.sources[0]], first, f"i{key.bits}")
-            at = e.value(f"call ptr @fgrad.radix.{key}(ptr {source}, {space}, i64 {s.n})", source, pure=False)
-            for a, b in zip(s.sources, s.targets, strict=True):
-                size = self.kernel.buffers[a].dtype.itemsize
-                e.helpers[f"@fgrad.permute.{size}"] = permute_text(size)
-                x = e.pointer(ev.buffers[a], first, f"i{8 * size}")
-                y = e.pointer(ev.buffers[b], first, f"i{8 * size}")
-                e.do(f"call void @fgrad.permute.{size}(ptr {x}, ptr {y}, ptr {at}, i64 {s.n})")
-            return []
-
-        e.loop(lo, hi, 1, [], row)
+                    phase = self._word(2, "i64") if self.kernel.phases > 1 else ""
+                    ev = self.ev
+                    SortWriter(self.e, self.kernel, s, ev.buffers, ev.scratch, self.limits.vector_bytes).write(phase)
 
     def _at(self, u: int) -> None:
         if self.ev.open is not None:

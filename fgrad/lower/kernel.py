@@ -166,18 +166,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sort:
-    """Sort `rows` rows of `n` elements stably by buffers[0], carrying the other buffers along.
+    """Sort `rows` rows of `n` elements stably by the first source, carrying the others along. Ascending; NaN last; -0
+    and 0 are equal.
 
-    `sources[i]` is a buffer of rows x n elements, `targets[i]` where its sorted rows go. Ascending;
-    NaN last;
-    -0 and 0 are equal. Scratch `scratch[i]` holds n elements of source i.
+    sources  buffers of rows x n elements; -1: 0 .. n-1 of each row, as int64 (never the first)
+    targets  where their sorted rows go; -1: nowhere
+    space    where work space is: a scratch array; of rows that are cut into `pieces`, a buffer that all tasks share
+    pieces   tasks that sort a row together, in the phases of the kernel
     """
 
     rows: int
     n: int
     sources: tuple[int, ...]
     targets: tuple[int, ...]
-    scratch: tuple[int, ...]
+    space: int
+    pieces: int = 1
 
 
 Stmt = Loop | Reduction | Fold | Store | Keep | Call | Sort
@@ -192,6 +195,7 @@ class Kernel:
     `width`: lanes of VEC loops.
     `unaligned`: buffers that may start anywhere, so that no store to them is streaming.
     `about`: what it computes, where no statement names it.
+    `phases`: how many times the tasks run, each time all of them before the next time; word 2 of the frame counts.
     """
 
     name: str
@@ -207,6 +211,7 @@ class Kernel:
     width: int = 1
     unaligned: frozenset[int] = frozenset()
     about: tuple[UOp, ...] = ()
+    phases: int = 1
 
     @property
     def scratch_offsets(self) -> tuple[list[int], int]:

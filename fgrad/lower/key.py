@@ -32,7 +32,7 @@ class _Keys:
         scratch = tuple([(s.dtype, s.size) for s in k.scratch])
         body = self.of(k.body)
         atoms = tuple([self.of(a) for a in k.ranges.atoms])
-        return (buffers, scratch, body, atoms, tuple(self.rows), k.tasks, k.width, k.unaligned)
+        return (buffers, scratch, body, atoms, tuple(self.rows), k.tasks, k.width, k.unaligned, k.phases)
 
     def of(self, x: Any) -> Any:
         """A hashable stand-in for any part of a kernel."""

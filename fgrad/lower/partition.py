@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from fgrad.lower.contract import Contraction, recognise
 from fgrad.lower.cost import EXPENSIVE, op_cost
 from fgrad.lower.graph import ELEMENTS, OPAQUE, Edge, Way, edges, squeeze, under
+from fgrad.lower.sort import memory_sources
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
 
@@ -492,7 +493,7 @@ def opaque_operands(u: UOp) -> tuple[UOp, ...]:
         return ()
     if u.op is Op.UPDATE:
         return u.src[:1]
-    return u.src
+    return memory_sources(u) if u.op is Op.SORT else u.src
 
 
 def _apart(u: UOp, versions: Mapping[UOp, UOp]) -> list[UOp]:

@@ -50,7 +50,8 @@ def _statements(k: Kernel, body: Sequence[Stmt], depth: int, out: list[str]) -> 
                 out.append(f"{pad}{s.name}" + (", meaning:" if s.body else ""))
                 _statements(k, s.body, depth + 1, out)
             case Sort():
-                out.append(f"{pad}sort {s.rows} rows of {s.n} by b{s.sources[0]} into {s.targets}")
+                out.append(f"{pad}sort {s.rows} rows of {s.n} by b{s.sources[0]} into {s.targets}"
+                           + (f", each in {s.pieces} pieces" if s.pieces > 1 else ""))
 
 
 def _where(r: Ranges, conds: Sequence[Cond]) -> str:

@@ -98,8 +98,9 @@ def argsort(
     here = build.iota_along(x.shape, i)
     if not descending:
         return Tracer(sorted_with(x, (here,), i)[1])
-    order_ = sorted_with(build.flip(x, (i,)), (build.flip(here, (i,)),), i)[1]
-    return Tracer(build.flip(order_, (i,)))
+    from_end = sorted_with(build.flip(x, (i,)), (here,), i)[1]
+    last = build.const(x.shape[i] - 1, dt.int64, x.shape)
+    return Tracer(build.sub(last, build.flip(from_end, (i,))))
 
 
 @public(static=("kth", "axis"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fgrad.numpy as fnp
-from fgrad import jit
+from fgrad import jit, lax
 from fgrad.errors import ConcretizationError
 
 
@@ -27,6 +27,46 @@ def test_sorting(as_numpy: Callable[..., None], same: Callable[..., None], holes
     as_numpy("lexsort", (ints[0, :, 0], ints[1, :, 0]))
     same(fnp.sort(fnp.partition(ints, 2, 1), 1), np.sort(ints, 1))
     assert fnp.sort(np.zeros((0, 2))).shape == (0, 2)
+
+
+_SORTED = ["bool_", "int8", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("name", _SORTED)
+@pytest.mark.parametrize("shape", [(9, 16), (3, 64), (3, 65), (300,), (9000,), (2, 70001)], ids=str)
+def test_rows_of_any_length_sort_stably(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    """Short rows, rows of narrow and of wide digits, and rows that several tasks sort together."""
+    few = rng.integers(-3, 9, shape)
+    odd = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf])
+    with np.errstate(all="ignore"):
+        wide = (rng.normal(size=shape) * 2.0 ** rng.integers(-20, 60, shape)).astype(name)
+        if "float" in name:
+            few = np.where(few < 3, odd[rng.integers(0, 6, shape)], few)
+        for x in (few.astype(name), wide, np.full(shape, 3).astype(name)):
+            order = np.argsort(x, -1, kind="stable")
+            assert np.take_along_axis(x, order, -1).tobytes() == np.asarray(fnp.sort(x)).tobytes()
+            np.testing.assert_array_equal(fnp.argsort(x), order)
+            keys, payload = lax.sort((x, few))
+            assert np.take_along_axis(x, order, -1).tobytes() == np.asarray(keys).tobytes()
+            np.testing.assert_array_equal(payload, np.take_along_axis(few, order, -1))
+
+
+def test_every_8_bit_pattern_has_its_place() -> None:
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz"):
+        x = np.arange(256, dtype=np.uint8)[::-1].copy().view(getattr(fnp, name))
+        order = np.argsort(x.astype(np.float32), kind="stable")
+        np.testing.assert_array_equal(fnp.argsort(x), order)
+        assert x[order].tobytes() == np.asarray(fnp.sort(x)).tobytes()
+
+
+def test_positions_along_another_axis_are_no_positions(same: Callable[..., None], rng: np.random.Generator) -> None:
+    x = rng.integers(-9, 9, (5, 7, 80))
+    for axis in range(3):
+        for of in range(3):
+            payload = np.broadcast_to(np.arange(x.shape[of]).reshape([-1 if i == of else 1 for i in range(3)]), x.shape)
+            order = np.argsort(x, axis, kind="stable")
+            made = jit(lambda x, of=of, axis=axis: lax.sort((x, lax.broadcasted_iota(fnp.int64, x.shape, of)), axis)[1])
+            same(made(x), np.take_along_axis(payload, order, axis))
 
 
 @given(

@@ -182,18 +182,16 @@ class CKernel(Walk[str]):
         gathered.
         """
         key = self.kernel.buffers[s.sources[0]].dtype
-        places = [i for i in s.scratch if self.kernel.scratch[i].dtype is dt.uint32]
-        places = [i for i in places if self.kernel.scratch[i].size >= s.n]
-        assert len(places) >= 2, "a sort needs two arrays of positions"
-        p, q = places[:2]
-        x = self.ops.from_memory(f"b{s.sources[0]}[at + s{p}[i]]", key)
-        y = self.ops.from_memory(f"b{s.sources[0]}[at + s{p}[j]]", key)
+        space = f"b{s.space}" if s.pieces > 1 else f"s{s.space}"
+        x = self.ops.from_memory(f"b{s.sources[0]}[at + p[i]]", key)
+        y = self.ops.from_memory(f"b{s.sources[0]}[at + p[j]]", key)
         kind = c_type(key)
         later = "y < x || (x != x && y == y)" if key.is_float else "y < x"
         text = f"""for (int64_t row = 0; row < {s.rows}; row++) {{
     const int64_t at = row * {s.n};
+    uint32_t *const p = (uint32_t *)&{space}[0], *const q = p + {s.n};
     for (int64_t i = 0; i < {s.n}; i++) {{
-        s{p}[i] = (uint32_t)i;
+        p[i] = (uint32_t)i;
     }}
     for (int64_t half = 1; half < {s.n}; half *= 2) {{
         for (int64_t lo = 0; lo < {s.n}; lo += 2 * half) {{
@@ -206,16 +204,19 @@ class CKernel(Walk[str]):
                     const {kind} x = {x}, y = {y};
                     second = {later};
                 }}
-                s{q}[to] = second ? s{p}[j++] : s{p}[i++];
+                q[to] = second ? p[j++] : p[i++];
             }}
         }}
-        memcpy(&s{p}[0], &s{q}[0], {s.n} * sizeof(uint32_t));
+        memcpy(p, q, {s.n} * sizeof(uint32_t));
     }}"""
         for line in text.splitlines():
             self._do(line)
         for source, target in zip(s.sources, s.targets, strict=True):
+            if target < 0:
+                continue
             self._do(f"    for (int64_t i = 0; i < {s.n}; i++) {{")
-            self._do(f"        b{target}[at + i] = b{source}[at + s{p}[i]];")
+            value = f"b{source}[at + p[i]]" if source >= 0 else "(int64_t)p[i]"
+            self._do(f"        b{target}[at + i] = {value};")
             self._do("    }")
         self._do("}")
 

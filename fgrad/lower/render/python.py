@@ -304,7 +304,7 @@ class _Run(Walk[Array]):
         key = self.buffers[s.sources[0]].elements
         if self.kernel.buffers[s.sources[0]].dtype in SMALL_FLOATS:
             key = key.astype(np.float32)
-        for i in (*s.sources, *s.targets):
+        for i in [i for i in (*s.sources, *s.targets) if i >= 0]:
             size = len(self.buffers[i].elements)
             if size < s.rows * s.n:
                 raise BadAccessError(
@@ -313,10 +313,16 @@ class _Run(Walk[Array]):
                 )
         count = s.rows * s.n
         order = np.argsort(key[:count].reshape(s.rows, s.n), axis=1, kind="stable")
-        rows = [self.buffers[i].elements[:count].reshape(s.rows, s.n) for i in s.sources]
-        done = [np.take_along_axis(x, order, 1).ravel() for x in rows]
-        for i, x in zip(s.targets, done, strict=True):
-            self.buffers[i].elements[:count] = x
+        done: list[tuple[int, Array]] = []
+        for source, target in zip(s.sources, s.targets, strict=True):
+            if source < 0:
+                done.append((target, order.ravel()))
+            else:
+                row = self.buffers[source].elements[:count].reshape(s.rows, s.n)
+                done.append((target, np.take_along_axis(row, order, 1).ravel()))
+        for i, x in done:
+            if i >= 0:
+                self.buffers[i].elements[:count] = x
 
     # ---- checks
     def mask(self, conds: Conds, before: Conds = ()) -> Array | None:

@@ -129,9 +129,8 @@ def scatter(n: int, idx: UOp, value: UOp, mode: Mode) -> Kernel:
 def sort(key: UOp, payload: UOp) -> Kernel:
     rows, n = key.shape
     ranges = Ranges()
-    body = (Sort(rows, n, (0, 1), (2, 3), (0, 1)),)
-    scratch = (Scratch(key.dtype, n), Scratch(payload.dtype, n))
-    return kernel(ranges, [key, payload], [key, payload], body, scratch)
+    body = (Sort(rows, n, (0, 1), (2, 3), 0),)
+    return kernel(ranges, [key, payload], [key, payload], body, (Scratch(dt.uint8, 8 * n),))
 
 
 def product(m: int, n: int, k: int, dtype: DType = dt.float32) -> tuple[Kernel, UOp]:

@@ -187,6 +187,16 @@ def test_threefry_and_sorting_and_gathering(tmp_path: Path, rng: np.random.Gener
     check(p, [rng.integers(0, 2**32, 9), x, rng.integers(-3, 12, 9)], tmp_path)
 
 
+def test_positions_in_the_order_of_long_and_short_rows(tmp_path: Path, rng: np.random.Generator) -> None:
+    def f(x: UOp) -> list[UOp]:
+        axis = x.ndim - 1
+        return gets(uop(Op.SORT, (x, b.iota_along(x.shape, axis)), axis))[1:]
+
+    for shape in ((2, 40), (70_000,)):  # the second is sorted in pieces elsewhere, with work space between tasks
+        p = program_of(f, (F, shape))
+        check(p, [rng.integers(-9, 9, shape).astype(np.float32)], tmp_path)
+
+
 def test_writes_that_repeat(tmp_path: Path, rng: np.random.Generator) -> None:
     def f(old: UOp, i: UOp, v: UOp) -> list[UOp]:
         return [b.update(old, v, mode=m, idx=i) for m in Mode]
