@@ -10,6 +10,7 @@ from fgrad.numpy.common import axis_of, need, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, lift
 from fgrad.uop import build
+from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
 from fgrad.uop.op import Op
 from fgrad.uop.program import gets
