@@ -231,6 +231,8 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
 
     Floats, which broadcast; a > 0 and x >= 0, else NaN.
 
+    Source: DLMF 8.7.1 and 8.9.2.
+
     >>> lax.igamma(2.0, fnp.array([0.0, 1.0, 50.0]))
     Array([0.        , 0.26424113, 1.        ], dtype=float32)
     """
@@ -243,6 +245,8 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), exactly.
 
     Floats, which broadcast; a > 0 and x >= 0, else NaN.
+
+    Source: DLMF 8.7.1 and 8.9.2.
 
     >>> lax.igammac(2.0, fnp.array([0.0, 1.0, 10.0]))
     Array([1.000000e+00, 7.357589e-01, 4.993992e-04], dtype=float32)
@@ -272,6 +276,8 @@ def random_gamma_grad(a: ArrayLike, sample: ArrayLike) -> Array:
     """The derivative in `a` of a sample of the gamma distribution.
 
     Floats, which broadcast; a > 0, else NaN.
+
+    Source: Figurnov, Mohamed, Mnih: Implicit Reparameterization Gradients (2018).
 
     >>> lax.random_gamma_grad(2.0, fnp.array([1.0, 3.0]))
     Array([0.7507786, 1.320857 ], dtype=float32)
@@ -358,6 +364,8 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
     Floats, which broadcast; a, b > 0 and 0 <= x <= 1, else NaN.
 
+    Source: DLMF 8.17.22.
+
     >>> lax.betainc(2.0, 3.0, fnp.array([0.0, 0.5, 1.0]))
     Array([0.    , 0.6875, 1.    ], dtype=float32)
     """
@@ -398,6 +406,8 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0.
 
     It is for x > 1 and q > 0; inf at x = 1, NaN elsewhere.
+
+    Source: DLMF 25.11.5.
 
     >>> lax.zeta(2.0, fnp.array([1.0, 2.0]))
     Array([1.644934  , 0.64493406], dtype=float32)
@@ -459,6 +469,8 @@ def _polygamma_of_orders(m: ArrayLike, x: ArrayLike) -> Array:
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """The derivative of order `m` (an integer >= 0, or an array of them) of digamma, for x > 0; NaN below, for m > 0.
+
+    Source: DLMF 25.11.12.
 
     >>> polygamma(1, 1.0)
     Array(1.644934, dtype=float32, weak_type=True)
@@ -541,6 +553,8 @@ def bessel_i0e(x: ArrayLike) -> Array:
 
     Floats only; shape and dtype are those of x.
 
+    Source: DLMF 10.25.2 and 10.40.1.
+
     >>> lax.bessel_i0e(fnp.array([0.0, 1.0, 100.0]))
     Array([1.        , 0.4657596 , 0.03994438], dtype=float32)
     """
@@ -553,6 +567,8 @@ def bessel_i1e(x: ArrayLike) -> Array:
     """exp(-|x|) times the modified Bessel function of order 1.
 
     Floats only; shape and dtype are those of x.
+
+    Source: DLMF 10.25.2 and 10.40.1.
 
     >>> lax.bessel_i1e(fnp.array([0.0, 1.0, 100.0]))
     Array([0.        , 0.20791042, 0.03974415], dtype=float32)

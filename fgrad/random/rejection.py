@@ -155,6 +155,8 @@ def gamma(key: Any, a: ArrayLike, shape: Shape = None, dtype: DTypeLike = None) 
 
     NaN where `a` is negative. Raises DtypeError for a dtype that is not floating.
 
+    Source: G. Marsaglia, W. W. Tsang, ACM Trans. Math. Software 26 (2000); derivative: Figurnov and others (2018).
+
     >>> gamma(key(0), 0.5, (2,)).shape
     (2,)
     """
@@ -356,6 +358,8 @@ def poisson(key: Any, lam: ArrayLike, shape: Shape = None, dtype: DTypeLike = in
 
     -1 where `lam` is negative or NaN.
 
+    Source: W. Hormann, Insurance: Mathematics and Economics 12 (1993), algorithm PTRS, for rates from 10 on.
+
     >>> poisson(key(0), 3.0, (2,)).dtype
     dtype('int64')
     """
@@ -479,6 +483,8 @@ def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape = None, dtype: D
     """How many of `n` tries succeed, each with probability `p`, as floats of `dtype`.
 
     `n` and `p` broadcast to `shape`; NaN where n is negative or p is no probability.
+
+    Source: W. Hormann, J. Stat. Comput. Simul. 46 (1993), algorithm BTRS, for n * p above 10.
 
     >>> binomial(key(0), 10, fnp.array([0.0, 1.0]))
     Array([ 0., 10.], dtype=float32)

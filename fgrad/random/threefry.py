@@ -101,6 +101,8 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
     -> dtype [*shape].
 
+    Source: Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011), Threefry-2x32.
+
     >>> random.bits(random.key(0), (2,))
     Array([4070199207, 4202968722], dtype=uint32)
     """

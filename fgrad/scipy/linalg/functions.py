@@ -23,6 +23,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
 
     max_squarings   how often a matrix is halved before; NaN for larger ones. Differentiable.
 
+    Source: N. J. Higham, SIAM J. Matrix Anal. Appl. 26 (2005).
+
     >>> expm(fnp.array([[0.0, 1.0], [0.0, 0.0]]))
     Array([[1., 1.],
            [0., 1.]], dtype=float32)
@@ -36,6 +38,8 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
     """(expm(A), its derivative towards E), or the derivative alone.
 
     Both are [.., n, n].
+
+    Source: C. Van Loan, IEEE Trans. Automat. Control 23 (1978).
 
     >>> expm_frechet(fnp.zeros((2, 2)), fnp.eye(2), compute_expm=False)
     Array([[1., 0.],

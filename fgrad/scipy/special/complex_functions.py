@@ -75,6 +75,8 @@ def loggamma(x: ArrayLike) -> Array:
     """The principal branch of the logarithm of gamma: real for x > 0 (NaN below), complex for complex numbers
     (where it is small, near 1 and 2, only to 15 places).
 
+    Source: DLMF 5.11.1, 5.5.1 and 5.5.3.
+
     >>> loggamma(4.0)
     Array(1.7917595, dtype=float32, weak_type=True)
     """
@@ -140,6 +142,8 @@ _WOFZ = Formula("wofz", _in_wide(_faddeeva), (_in_wide(_faddeeva_slope),))
 def wofz(z: ArrayLike) -> Array:
     """Faddeeva's function exp(-z^2) erfc(-i z), complex.
 
+    Source: J. A. C. Weideman, SIAM J. Numer. Anal. 31 (1994), equation 38.
+
     >>> wofz(0j)
     Array(1.+0.j, dtype=complex64, weak_type=True)
     """
@@ -169,6 +173,8 @@ _ERFCX = Formula(
 @public()
 def erfcx(x: ArrayLike) -> Array:
     """exp(x^2) * erfc(x) of real and complex numbers, without overflow and underflow for positive x.
+
+    Source: DLMF 7.9.1.
 
     >>> erfcx(100.0)
     Array(0.00564161, dtype=float32, weak_type=True)

@@ -247,6 +247,8 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
     Shape as x; integers become the default float.
 
+    Source: DLMF 7.12.1 in the tail.
+
     >>> log_ndtr(fnp.array([-100.0, 0.0]))
     Array([-5.0055244e+03, -6.9314718e-01], dtype=float32)
     """
@@ -327,6 +329,8 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """log(abs(beta(a, b))).
 
     Of floats that broadcast; where beta itself overflows, too.
+
+    Source: DLMF 5.11.1 for large arguments.
 
     >>> betaln(200.0, 300.0)
     Array(-337.9801, dtype=float32, weak_type=True)
@@ -437,6 +441,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
     The arguments broadcast; inf at x = 1.
 
+    Source: DLMF 25.11.5.
+
     >>> zeta(fnp.array([2.0, 4.0]))
     Array([1.644934 , 1.0823232], dtype=float32)
     """
@@ -450,6 +456,8 @@ def i0(x: ArrayLike) -> Array:
 
     Shape as x; overflows to inf (i0e does not).
 
+    Source: DLMF 10.25.2 and 10.40.1.
+
     >>> i0(fnp.array([0.0, 1.0]))
     Array([1.       , 1.2660658], dtype=float32)
     """
@@ -461,6 +469,8 @@ def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1.
 
     Shape as x; overflows to inf (i1e does not).
+
+    Source: DLMF 10.25.2 and 10.40.1.
 
     >>> i1(fnp.array([0.0, 1.0]))
     Array([0.       , 0.5651591], dtype=float32)

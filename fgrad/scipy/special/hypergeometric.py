@@ -101,6 +101,8 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     All digits where the terms of the series (for x < 0: of exp(x) 1F1(b - a; b; -x)) have one sign, as for
     0 < a < b; elsewhere they may cancel.
 
+    Source: DLMF 13.2.2 and 13.2.39.
+
     >>> hyp1f1(1.0, 2.0, 1.0)
     Array(1.7182819, dtype=float32, weak_type=True)
     """
@@ -174,6 +176,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     inf for x > 1 (and at 1 for c <= a + b), and where c is 0, -1, .., unless the series ends before. Terms are added
     until they no longer count, but no more than a million: near x = 1 or far below 0 this takes long, and large
     a and b lose digits.
+
+    Source: DLMF 15.2.1, 15.4.20 and 15.8.1.
 
     >>> hyp2f1(1.0, 1.0, 2.0, 0.5)
     Array(1.3862944, dtype=float32, weak_type=True)

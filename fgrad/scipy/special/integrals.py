@@ -56,6 +56,8 @@ def exp1(x: ArrayLike) -> Array:
 
     Shape as x; integers become the default float.
 
+    Source: DLMF 6.6.2 and 6.9.1.
+
     >>> exp1(fnp.array([0.5, 1.0, 10.0]))
     Array([5.5977362e-01, 2.1938394e-01, 4.1569688e-06], dtype=float32)
     """
@@ -85,6 +87,8 @@ _EXPI = Formula("expi", in_double(_expi), (in_double(lambda x: div(exp(x), x)),)
 @public()
 def expi(x: ArrayLike) -> Array:
     """The exponential integral Ei, the principal value of the integral of exp(t) / t up to x; -inf at 0.
+
+    Source: DLMF 6.6.2 and 6.12.2.
 
     >>> expi(1.0)
     Array(1.8951178, dtype=float32, weak_type=True)
@@ -136,6 +140,8 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The exponential integral E_n(x), the integral of exp(-x t) / t^n over t >= 1, for n = 0, 1, .. and x >= 0.
 
     NaN elsewhere; differentiable in x.
+
+    Source: DLMF 8.19.8 and 8.19.17.
 
     >>> expn(2, 0.0)
     Array(1., dtype=float32, weak_type=True)
@@ -199,6 +205,8 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
 
     Complex numbers raise DtypeError.
 
+    Source: DLMF 6.6.5, 6.6.6 and 6.9.1.
+
     >>> sici(1.0)
     (Array(0.94608307, ...), Array(0.33740392, ...))
     """
@@ -258,6 +266,8 @@ _FRESNEL_C = Formula(
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """(S, C): the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
+    Source: DLMF 7.6.4, 7.6.6 and 7.9.3.
+
     >>> fresnel(1.0)
     (Array(0.43825915, ...), Array(0.7798934, ...))
     """
@@ -297,6 +307,8 @@ _DAWSN = Formula("dawsn", in_double(_dawsn), (in_double(lambda x: sub(1, mul(mul
 @public()
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral: exp(-x^2) times the integral of exp(t^2) from 0 to x.
+
+    Source: G. B. Rybicki, Computers in Physics 3 (1989).
 
     >>> dawsn(1.0)
     Array(0.5380795, dtype=float32, weak_type=True)
@@ -341,6 +353,8 @@ _SPENCE = Formula("spence", in_double(_spence), (in_double(_spence_slope),))
 @public()
 def spence(x: ArrayLike) -> Array:
     """The integral of log(t) / (1 - t) from 1 to x, for x >= 0: the dilogarithm of 1 - x. NaN below 0.
+
+    Source: DLMF 25.12.4 and 25.12.6.
 
     >>> spence(0.0)
     Array(1.644934, dtype=float32, weak_type=True)
@@ -393,6 +407,8 @@ _OWENS = Formula("owens_t", in_double(_owens_t), (in_double(_owens_in_h), in_dou
 @binary
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T function: the probability that X > h and 0 < Y < a X, for independent standard normal X and Y.
+
+    Source: D. B. Owen, Annals of Mathematical Statistics 27 (1956), equation 2.3.
 
     >>> owens_t(0.0, 1.0)
     Array(0.125, dtype=float32, weak_type=True)

@@ -45,6 +45,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
 
     n_iter   the order at which the backward recurrence begins: more than v, and more than |z| by a third
 
+    Source: DLMF 10.10.1, from the back.
+
     >>> bessel_jn(1.0, v=1)
     Array([0.7651977 , 0.44005057], dtype=float32, weak_type=True)
     """
