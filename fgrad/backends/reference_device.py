@@ -1,7 +1,4 @@
-"""The REFERENCE device:
-
-evaluates programs op by op in NumPy, without lowering. The judge of everything else, and slow.
-"""
+"""The REFERENCE device: programs are evaluated op by op in NumPy, without lowering; slow, the judge of all others."""
 
 from __future__ import annotations
 

@@ -17,12 +17,20 @@ class Executable(Protocol):
 
     inline_params  parameters whose word holds their bits; the others are addresses
     aliases        output -> donated parameter in whose memory it is left
-    short          generated code may call `native` in the caller's thread while `idle_test` holds
+    short          generated code may call `native` in the caller's thread while `idle_test` holds; without these
+                   two it is False
+    flops, bytes, kernel_count, arena_bytes
+                   operations, bytes that are read and written, kernels, and bytes of intermediates of one call, for
+                   `cost_analysis` and `memory_analysis`
     """
 
     inline_params: frozenset[int]
     aliases: dict[int, int]
     short: bool
+    flops: int
+    bytes: int
+    kernel_count: int
+    arena_bytes: int
 
     def call(self, argument_words: list[int]) -> None:
         """Run, or queue, the program.
@@ -57,6 +65,9 @@ class Device(Protocol):
 
     def sync(self) -> None:
         """Wait until everything submitted is done; raises what went wrong since the last time."""
+
+    def check_readable(self) -> None:
+        """Raise DeviceError where results cannot be read back."""
 
 
 _makers: dict[str, Callable[[int], Any]] = {}

@@ -104,6 +104,10 @@ class Sizes:
                 f'jit({name}): dynamic_sizes is {{argument: {{axis: Size("n", lo, hi)}}}}, got {spec!r}'
             )
         for argument, axes in spec.items():
+            if not isinstance(argument, str):
+                raise ArgumentError(
+                    f"jit({name}): dynamic_sizes takes arguments by name, as in {{'x': ...}}, got {argument!r}"
+                )
             for axis, size in axes.items():
                 if not isinstance(axis, int) or not isinstance(size, Size):
                     raise ArgumentError(

@@ -1,4 +1,4 @@
-"""The PYTHON device: the judge of lowering.
+"""The PYTHON device: the kernels that other devices compile, interpreted; slow, the judge of lowering.
 
 It runs what every other device runs (kernels and the driver's steps), by interpretation over the
 same memory, and checks every access. A wrong index raises BadAccessError with kernel, buffer,
