@@ -1,6 +1,7 @@
 """The benchmark runner: fair turns, right ratios, a table that the documentation can show."""
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -66,3 +67,13 @@ def test_names_of_works_are_distinct(compare: ModuleType) -> None:
     names = [work.name for family in compare.FAMILIES for work in family.WORK]
     names += [case.name for case in startup.CASES]
     assert len(set(names)) == len(names)
+
+
+def test_a_dynamic_length_is_timed_beside_the_program_of_that_length(
+    compare: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dynamic = importlib.import_module("benchmarks.dynamic_sizes")
+    monkeypatch.setattr(importlib.import_module("benchmarks.measure"), "warm_up", lambda run, wait: 1)
+    for name, function, arguments in dynamic.WORK:
+        (cell,) = dynamic.row(function, arguments, [2], seconds=0.0)
+        assert re.fullmatch(r"\d+ \(\d+\)", cell), name
