@@ -44,10 +44,19 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(found[1], line, textwrap.dedent(found[2]))
 
 
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """A device that a page registers ends with the page."""
+    before = set(device.kinds())
+    yield
+    for kind in set(device.kinds()) - before:
+        del device._makers[kind]
+        for name in [name for name in device._open if name.partition(":")[0] == kind]:
+            del device._open[name]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_code_of_a_page_runs_and_prints_what_the_page_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in ("_makers", "_open"):  # a page may register a device: it ends with the page
-        monkeypatch.setattr(device, registry, dict(getattr(device, registry)))
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(path: Path, registered: None) -> None:
     scope: dict[str, object] = {"__name__": "page"}
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
