@@ -18,7 +18,6 @@ from fgrad.trace.stage import open_params_below
 from fgrad.trace.tracer import Tracer
 from fgrad.uop.lines import lines
 from fgrad.uop.node import UOp
-from fgrad.uop.op import Op
 
 _alive: list[ref[Tracer]] = []  # in the order in which they were made
 _plain = Tracer.__init__
@@ -27,10 +26,7 @@ _plain = Tracer.__init__
 def _recording(self: Tracer, node: UOp, weak: bool = False, wide: UOp | None = None) -> None:
     _plain(self, node, weak, wide)
     if node.src:
-        line = user_frame()
-        lines.note(node, line)
-        if node.op is Op.GET:  # nobody has a tracer of the whole
-            lines.note(node.src[0], line)
+        lines.note_below(node, user_frame())
     if "leaks" in config.check:
         _alive.append(ref(self))
 

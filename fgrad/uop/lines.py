@@ -26,6 +26,15 @@ class Lines:
         if line:
             self._of.setdefault(node, line)
 
+    def note_below(self, node: Any, line: str) -> None:
+        """Remember the line of `node` and of what it was made of on the way, of which nobody has a tracer."""
+        waiting = [node]
+        while waiting and line:
+            made = waiting.pop()
+            if made.src and made not in self._of:
+                self._of[made] = line
+                waiting += made.src
+
     def of(self, node: Any) -> str:
         """The line, "" where it is not known."""
         return self._of.get(node, "")

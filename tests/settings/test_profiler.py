@@ -10,7 +10,7 @@ import pytest
 
 import fgrad
 import fgrad.numpy as fnp
-from fgrad import profiler
+from fgrad import lax, profiler
 from fgrad.config import config
 
 
@@ -146,6 +146,22 @@ def test_kernels_are_named_by_the_line_that_they_compute(tmp_path: Path, capfd: 
     assert lines == {first + 1, first + 2, first + 3}
     table = capfd.readouterr().err
     assert all(f"test_profiler.py:{line}, in " in table for line in lines)
+
+
+def test_updates_and_what_finds_their_places_have_lines(capfd: Any) -> None:
+    def updates(x: Any, i: Any) -> Any:
+        y = x.at[i].add(2.0)
+        y = y.at[2:4].set(1.0)
+        y = y.at[i, i].multiply(3.0)
+        return lax.dynamic_update_slice(y, x[:2, :2] * 2.0, (i[0], i[1]))
+
+    first = updates.__code__.co_firstlineno
+    with config.override(show="kernels:updates"):
+        fgrad.jit(updates)(fnp.ones((8, 8)), fnp.array([1, 2]))
+    rows = [row for row in capfd.readouterr().err.splitlines() if row.startswith("k") and "kernel" not in row]
+    named = {row.split()[0]: int(row.rpartition("test_profiler.py:")[2].partition(",")[0]) for row in rows}
+    assert len(named) == len(rows) and set(named.values()) == {first + k for k in (1, 2, 3, 4)}
+    assert {at - first for name, at in named.items() if "update" in name} == {1, 2, 3, 4}
 
 
 def test_a_page_shows_a_trace_without_network(tmp_path: Path) -> None:
