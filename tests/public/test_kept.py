@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from fgrad.lower.pipeline import lower
 from fgrad.run.program import make_program
 from fgrad.uop import build as b
 from fgrad.uop import dtype as dt
-from fgrad.uop.content import content
+from fgrad.uop.content import content, functions
 from fgrad.uop.node import open_param
 from fgrad.uop.op import Op
 from fgrad.uop.program import close
@@ -56,12 +57,12 @@ print([np.asarray(y).tobytes().hex()[:400] for y in (*out, donated)], donated.ad
 """
 
 
-def run(folder: Path, *arguments: str, **settings: str) -> str:
+def run(folder: Path, *arguments: str, source: str = PROGRAM, **settings: str) -> str:
     environment = {
         **os.environ, "FGRAD_CACHE_DIR": str(folder), "FGRAD_CHECK": "", "PYTHONPATH": str(Path(__file__).parents[2]),
         **settings,
     }  # fmt: skip
-    command = [sys.executable, "-W", "error", "-c", PROGRAM, *arguments]
+    command = [sys.executable, "-W", "error", "-c", source, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -116,8 +117,8 @@ def test_what_is_kept_comes_back_from_memory_before_it_is_written(
 def test_a_summary_says_on_disk_what_it_says_in_memory(case: Case) -> None:
     lowered = lower(case[0], machine_limits(), donated=frozenset({0}) if case[0].params else frozenset())
     summary = kept.summarise(lowered, lambda: lowered)
-    if not lowered.hosts:
-        assert kept._decode(kept._encode(summary), summary.lower) == summary
+    given = functions(case[0])
+    assert kept._decode(kept._encode(summary, given), summary.lower, given) == summary
     assert summary.ir == lowered.ir
 
 
@@ -150,9 +151,63 @@ def test_content_sees_every_part_of_a_program() -> None:
     assert len(found) == 12 and None not in found
 
 
-def test_programs_that_call_python_have_no_content() -> None:
-    def f(x: Any) -> Any:
-        return fgrad.pure_callback(np.sin, fgrad.ShapeDtypeStruct((), np.float32), x)
+def calling(one: Callable[..., Any], two: Callable[..., Any]) -> Any:
+    """Two functions, at one place each, called in a loop, in a branch and at the end; one of them in order."""
+    shape = fgrad.ShapeDtypeStruct((), np.float32)
 
-    assert content(make_program(f)(1.0)) is None
-    assert content(make_program(lambda x: lax.fori_loop(0, 3, lambda i, c: f(c), x))(1.0)) is None
+    def f(x: Any) -> Any:
+        x = lax.fori_loop(0, 3, lambda i, c: fgrad.pure_callback(two, shape, c) + fgrad.pure_callback(one, shape, c), x)
+        x = lax.cond(x > 0, lambda: fgrad.pure_callback(one, shape, x), lambda: -x)
+        return x, fgrad.pure_callback(two, shape, x * 2), fgrad.pure_callback(two, shape, x * 3)
+
+    return f
+
+
+def test_functions_that_a_program_calls_take_their_own_places_in_it() -> None:
+    def plus(x: Any) -> Any:
+        return x + 1
+
+    def times(x: Any) -> Any:
+        return x * 3
+
+    programs = [make_program(calling(*pair))(1.0) for pair in ((plus, times), (times, plus), (plus, plus))]
+    digests = [content(p) for p in programs]
+    assert None not in digests and digests[2] != digests[0]
+    names = [[host.name for host in functions(p)] for p in programs]
+    assert sorted(names[0]) == ["plus", "times"] and names[1] == names[0][::-1] and names[2] == ["plus"]
+
+
+CALLING = """
+import sys
+import numpy as np
+import fgrad as fg
+from fgrad import lax, numpy as fnp
+from fgrad.backends.cpu import code, kept
+
+if "again" in sys.argv:
+    def refuse(*args, **options):
+        raise AssertionError("lowered or compiled although it was kept")
+
+    kept.lower = code.compile_ir = refuse
+one, two, seen = fg.ShapeDtypeStruct((), np.float32), fg.ShapeDtypeStruct((3,), np.complex64), []
+
+def make(k):
+    def function(x):
+        return np.asarray(x * k)
+
+    return function
+
+def f(x, first=make(float(sys.argv[1])), second=make(float(sys.argv[2]))):
+    x = lax.fori_loop(0, 3, lambda i, c: fg.pure_callback(second, one, c) + fg.pure_callback(first, one, c), x)
+    fg.debug.callback(lambda x: seen.append(float(x)), x, ordered=True)
+    return x, fg.pure_callback(first, two, fnp.ones(3, fnp.complex64) * x)
+
+print(*[np.asarray(y).tolist() for y in fg.jit(f)(1.0)], seen)
+"""
+
+
+def test_a_second_process_calls_its_own_functions_in_a_kept_program(tmp_path: Path) -> None:
+    for k, (first, second) in enumerate([(2, 5), (2, 5), (3, 7)]):
+        x = float((first + second) ** 3)
+        out = run(tmp_path / "cache", str(first), str(second), *["again"] * (k > 0), source=CALLING, FGRAD_OPT="0")
+        assert out == f"{x} {[complex(x * first)] * 3} [{x}]\n"

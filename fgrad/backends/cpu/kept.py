@@ -1,14 +1,14 @@
 """Lowered programs on disk: what of a lowered program its executable needs, found by the program's content.
 
-A second process then neither lowers nor compiles what the first one did. Nothing is kept of programs that call
-Python, nor while passes are checked or shown.
+A second process then neither lowers nor compiles what the first one did. Python functions that a program calls are
+not kept: those of the program that is asked for take their places. Nothing is kept while passes are checked or shown.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -24,7 +24,8 @@ from fgrad.lower.micro.machine import Element
 from fgrad.lower.micro.slots import Micro
 from fgrad.lower.pipeline import Lowered, lower
 from fgrad.uop.aval import Aval
-from fgrad.uop.content import content
+from fgrad.uop.content import content, functions
+from fgrad.uop.dtype import to_dtype
 from fgrad.uop.program import Host, Program
 
 _ROOMS = ("uop", "lower", "backends/cpu")  # whose sources decide what a program is lowered to
@@ -73,10 +74,10 @@ def lower_or_find(
     key = _key(program, limits, inline, donated, name)
     image = None if key is None else find_kept(key)
     if image is not None:
-        return _decode(image.blob, lowered)
+        return _decode(image.blob, lowered, functions(program))
     summary = summarise(lowered(), lowered)
     if key is not None:
-        keep(key, Image(_encode(summary), {}))
+        keep(key, Image(_encode(summary, functions(program)), {}))
     return summary
 
 
@@ -115,20 +116,31 @@ def _sources() -> bytes:
     return digest.digest()
 
 
-def _encode(summary: Summary) -> bytes:
+def _encode(summary: Summary, given: Sequence[Host]) -> bytes:
+    """`given`: the functions that the program calls; of each call only the place of its function is written."""
+    avals = [[(str(a.dtype), a.shape, a.weak) for a in one] for one in summary.host_avals]
     fields = {
         "names": summary.names, "arena_bytes": summary.arena_bytes, "scratch_bytes": summary.scratch_bytes,
         "workers_wanted": summary.workers_wanted, "work": summary.work, "flops": summary.flops,
         "bytes": summary.bytes, "aliases": list(summary.aliases.items()), "unbounded": summary.unbounded,
+        "hosts": [given.index(host) for host in summary.hosts], "host_avals": avals,
         "micro": [(m.kind, m.size, int(m.element), m.rows, m.vectors, m.by_rows) for m in summary.micro],
     }  # fmt: skip
     head = json.dumps(fields).encode()
     return len(head).to_bytes(4, "little") + head + summary.packed
 
 
-def _decode(data: bytes, again: Callable[[], Lowered]) -> Summary:
+def _decode(data: bytes, again: Callable[[], Lowered], given: Sequence[Host]) -> Summary:
     end = 4 + int.from_bytes(data[:4], "little")
     fields: dict[str, Any] = json.loads(data[4:end])
     micro = [Micro(kind, size, Element(element), *rest) for kind, size, element, *rest in fields.pop("micro")]
     names, aliases = tuple(fields.pop("names")), dict(fields.pop("aliases"))
-    return Summary(packed=data[end:], names=names, aliases=aliases, micro=tuple(micro), lower=again, **fields)
+    hosts = tuple([given[i] for i in fields.pop("hosts")])
+    avals = tuple([
+        tuple([Aval(to_dtype(dtype), tuple(shape), weak) for dtype, shape, weak in one])
+        for one in fields.pop("host_avals")
+    ])  # fmt: skip
+    return Summary(
+        packed=data[end:], names=names, aliases=aliases, micro=tuple(micro), lower=again, hosts=hosts,
+        host_avals=avals, **fields,
+    )  # fmt: skip
