@@ -86,8 +86,8 @@ def _text(arg: Any, walk: _Walk) -> str:
             return f"cond{[_digest(p, walk) for p in arg.branches]}"
         case Host():
             number = walk.hosts.setdefault(arg, len(walk.hosts))
-            fields = (number, arg.name, arg.ordered, arg.pure, arg.vectorized, arg.extra)
-            return f"host{_text(fields, walk)}{[str(a) for a in arg.out_avals]}"
+            options = (number, arg.name, arg.ordered, arg.pure, arg.vectorized, arg.extra)
+            return f"host{_text(options, walk)}{[str(a) for a in arg.out_avals]}"
         case Call():
             return f"call{_digest(arg.body, walk)!r}{arg.kind!r}"
     raise _NamelessError
