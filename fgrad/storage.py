@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors import ArgumentError, DtypeError, OutOfBoundsError, ShapeError, note_user_line
+from fgrad.errors import ArgumentError, DtypeError, OutOfBoundsError, OutOfMemoryError, ShapeError, note_user_line
 from fgrad.hw.device import get_device
 from fgrad.hw.libc import ffi
 from fgrad.hw.transfer import copy
@@ -147,6 +147,8 @@ class _Handle:
 class StoredArray:
     """An array, or a part of one, in a file. Made by `open_array` and `create_array`.
 
+    Operators read it: ``x[3:5] * 2`` is an array in memory. Methods of arrays are those of ``x[3:5].read()``.
+
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
     >>> np.save(path, np.arange(6.0).reshape(2, 3))
@@ -158,6 +160,7 @@ class StoredArray:
     """
 
     __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
 
     def __init__(
         self, handle: _Handle, element: DType, shape: tuple[int, ...], strides: tuple[int, ...], start: int
@@ -222,12 +225,17 @@ class StoredArray:
     def read(self, device: Any = None) -> DeviceArray:
         """The elements as an array on `device` (its name, or None for the default one).
 
-        Raises DeviceError where the file has become shorter meanwhile.
+        Raises DeviceError where the file has become shorter meanwhile, and OutOfMemoryError where there is no room
+        for them.
         """
         target = get_device(device) if device is None or isinstance(device, str) else device
         self._handle.file.check(self._start, 0)
         if self._is_row_major():
-            out = empty(self._element, self.shape, device=target)
+            try:
+                out = empty(self._element, self.shape, device=target)
+            except OutOfMemoryError as error:
+                error.add_note(f"{self!r} has {self.nbytes} bytes: use parts of it (x[:1000]), one by one (x.pieces())")
+                raise
             handle = self._handle
             copy(target, out.addr, handle.device, handle.file.base + self._start, self.nbytes)
             return out
@@ -284,6 +292,19 @@ class StoredArray:
             return
         for i in range(self.shape[0]):
             self[i]._move(host[i, ...], is_write)
+
+
+def _operator(name: str) -> Any:
+    def operator(self: StoredArray, *other: Any) -> Any:
+        return getattr(self.read(), name)(*other)
+
+    return operator
+
+
+_TWO = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split()
+_OTHERS = "eq ne lt le gt ge neg pos abs invert".split()
+for _name in [*_TWO, *[f"r{_name}" for _name in _TWO], *_OTHERS]:
+    setattr(StoredArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -12,7 +12,8 @@ import pytest
 
 import fgrad as fg
 from fgrad import numpy as fnp
-from fgrad.errors import ArgumentError, DeviceError, DtypeError, OutOfBoundsError, ShapeError
+from fgrad.errors import ArgumentError, DeviceError, DtypeError, OutOfBoundsError, OutOfMemoryError, ShapeError
+from fgrad.hw import pool
 from fgrad.hw.device import get_device
 from fgrad.hw.transfer import _copy_by_pieces, copy
 from fgrad.interop import save_safetensors
@@ -70,6 +71,31 @@ def test_jitted_functions_take_parts_as_arguments(stored: Any, data: Any) -> Non
     f = fg.jit(lambda x, y: fnp.sum(x * y, axis=0))
     got = f(stored[3:9], stored[0])
     np.testing.assert_allclose(np.asarray(got), (data[3:9] * data[0]).sum(0), rtol=1e-5)
+
+
+def test_operators_read_a_part(stored: Any, data: Any) -> None:
+    a, b = stored[3:9], data[3:9]
+    pairs = [
+        (a + 1, b + 1), (2 - a, 2 - b), (a * a, b * b), (a / stored[0], b / data[0]), (-a, -b), (abs(a), abs(b)),
+        (a**2, b**2), (a > 0, b > 0), (a == a, b == b), (stored[0] @ stored[1].read().T, data[0] @ data[1].T),
+        (np.ones(6, np.float32) + a, 1 + b), (fnp.ones(6) * a, b),
+    ]  # fmt: skip
+    for got, want in pairs:
+        assert isinstance(got, fg.Array) and got.dtype == want.dtype
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a)
+
+
+def test_a_whole_that_does_not_fit_names_the_ways_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = create_array(tmp_path / "x.npy", (1 << 20, 1 << 16), "int8")
+    real = pool._map_or_none
+    monkeypatch.setattr(pool, "_map_or_none", lambda nbytes: real(nbytes) if nbytes < 1 << 34 else None)
+    for use in (x.read, lambda: fg.jit(fnp.sum)(x), lambda: x + 1):
+        with pytest.raises(OutOfMemoryError, match="the system has no") as caught:
+            use()
+        assert "one by one (x.pieces())" in caught.value.__notes__[0]
+    assert np.asarray(x[5, :10] + 1).tolist() == [1] * 10
 
 
 def test_a_sum_over_pieces_is_that_of_the_whole(stored: Any, data: Any) -> None:
