@@ -8,7 +8,8 @@ ones (`aliases`).
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from fgrad.config import config
 from fgrad.lower.ahead import write_ahead
@@ -31,49 +32,63 @@ from fgrad.uop.aval import Aval
 from fgrad.uop.program import Host, Program
 from fgrad.uop.rewrite import is_shown, step
 
-__all__ = ["Limits", "Lowered", "lower"]
+__all__ = ["Limits", "Lowered", "Needs", "lower"]
 CALLS.update(CALLS_CONTRACT)
 CALLS["turn"] = write_turn
 CALLS["ahead"] = write_ahead
 STEP_NS = 10.0  # a call of a kernel
 
 
-@dataclass(slots=True, eq=False)
-class Lowered:
-    """A lowered program.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What running a lowered program takes, and what it does besides computing.
 
-    kernels       in order of first run, bodies of loops included
-    ir            the LLVM text of the module; `entry` is its only external function
     arena_bytes   size of the arena a call needs, 64-byte aligned
     scratch_bytes of one worker
     workers_wanted whether any kernel is split into tasks
     work          estimated nanoseconds on one core
+    flops, bytes  operations, and bytes read and written, of one call
     hosts         the callbacks, by the index that host calls pass; `host_avals` are their
     arguments'
     aliases       output -> parameter slot in whose memory it is left (donated ones only)
     unbounded     whether it may run for any length of time (WHILE)
+    micro         modules of micro-kernels that the runtime table must hold
     sites         under FGRAD_SHOW=kernels: the kernels at the places that are measured, and
     marks         where in the arena (bytes) what is measured of each begins, see `driver`
-    micro         modules of micro-kernels that the runtime table must hold
     """
 
-    kernels: tuple[Kernel, ...]
-    ir: str
     arena_bytes: int
     scratch_bytes: int
     workers_wanted: bool
     work: float
     flops: int
     bytes: int
-    hosts: tuple[Host, ...]
-    host_avals: tuple[tuple[Aval, ...], ...]
     aliases: dict[int, int]
     unbounded: bool
     micro: tuple[Micro, ...]
-    block: Block
-    distinct: int = 0
+    hosts: tuple[Host, ...] = ()
+    host_avals: tuple[tuple[Aval, ...], ...] = ()
     sites: tuple[Kernel, ...] = ()
     marks: int = 0
+
+    def needs(self) -> dict[str, Any]:
+        """These fields, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(Needs)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Lowered(Needs):
+    """A lowered program.
+
+    kernels       in order of first run, bodies of loops included
+    ir            the LLVM text of the module; `entry` is its only external function
+    distinct      how many kernels have code of their own
+    """
+
+    kernels: tuple[Kernel, ...]
+    ir: str
+    block: Block
+    distinct: int = 0
 
     def as_text(self) -> str:
         """The kernels, readable."""
@@ -117,13 +132,24 @@ def lower(
     parts += ["\n".join(entry), "!0 = !{i32 1}", "attributes #0 = { nounwind }"]
     work = sum([k.work_ns * times + STEP_NS for k, times in kernels])
     lowered = Lowered(
-        tuple([k for k, _ in kernels]), "\n".join(parts) + "\n", arena, scratch,
-        any(k.tasks > 1 for k, _ in kernels), work,
-        int(sum([k.flops * times for k, times in kernels])), int(sum([k.bytes * times for k, times in kernels])),
-        tuple([h for h, _ in context.hosts]), tuple([a for _, a in context.hosts]),
-        dict(block.aliases), context.unbounded, micro_of([k for k, _ in kernels]), block,
-        len(set(names.values())), tuple(driver.sites), driver.marks,
-    )  # fmt: skip
+        kernels=tuple([k for k, _ in kernels]),
+        ir="\n".join(parts) + "\n",
+        block=block,
+        distinct=len(set(names.values())),
+        arena_bytes=arena,
+        scratch_bytes=scratch,
+        workers_wanted=any(k.tasks > 1 for k, _ in kernels),
+        work=work,
+        flops=int(sum([k.flops * times for k, times in kernels])),
+        bytes=int(sum([k.bytes * times for k, times in kernels])),
+        aliases=dict(block.aliases),
+        unbounded=context.unbounded,
+        micro=micro_of([k for k, _ in kernels]),
+        hosts=tuple([h for h, _ in context.hosts]),
+        host_avals=tuple([a for _, a in context.hosts]),
+        sites=tuple(driver.sites),
+        marks=driver.marks if driver.sites else 0,
+    )
     if config.show and is_shown("lower/kernel", name):
         print(f"== lower/kernel of {name}: {len(kernels)} kernels\n{lowered.as_text()}", file=sys.stderr)
     return lowered

@@ -18,22 +18,22 @@ from typing import Any
 from fgrad.backends.cpu.code import find_kept, keep
 from fgrad.backends.cpu.elf import Image
 from fgrad.config import config
-from fgrad.lower.kernel import Kernel
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.machine import Element
 from fgrad.lower.micro.slots import Micro
-from fgrad.lower.pipeline import Lowered, lower
+from fgrad.lower.pipeline import Lowered, Needs, lower
 from fgrad.uop.aval import Aval
 from fgrad.uop.content import content, functions
 from fgrad.uop.dtype import to_dtype
 from fgrad.uop.program import Host, Program
 
 _ROOMS = ("uop", "lower", "backends/cpu")  # whose sources decide what a program is lowered to
+_NOT_KEPT = ("sites", "marks")  # of programs that are measured
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A lowered program without its kernels; the fields are those of `Lowered`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(Needs):
+    """A lowered program without its kernels.
 
     packed   the LLVM text, compressed: after compiling it is only asked for to be compiled better, or read
     names    those of the kernels
@@ -42,20 +42,7 @@ class Summary:
 
     packed: bytes
     names: tuple[str, ...]
-    arena_bytes: int
-    scratch_bytes: int
-    workers_wanted: bool
-    work: float
-    flops: int
-    bytes: int
-    aliases: dict[int, int]
-    unbounded: bool
-    micro: tuple[Micro, ...]
     lower: Callable[[], Lowered]
-    hosts: tuple[Host, ...] = ()
-    host_avals: tuple[tuple[Aval, ...], ...] = ()
-    sites: tuple[Kernel, ...] = ()
-    marks: int = 0
 
     @property
     def ir(self) -> str:
@@ -83,12 +70,8 @@ def lower_or_find(
 
 def summarise(lowered: Lowered, again: Callable[[], Lowered]) -> Summary:
     """What an executable needs of `lowered`; `again` makes the same once more."""
-    return Summary(
-        zlib.compress(lowered.ir.encode(), 1), tuple([k.name for k in lowered.kernels]), lowered.arena_bytes,
-        lowered.scratch_bytes, lowered.workers_wanted, lowered.work, lowered.flops, lowered.bytes, lowered.aliases,
-        lowered.unbounded, lowered.micro, again, lowered.hosts, lowered.host_avals, lowered.sites,
-        lowered.marks if lowered.sites else 0,
-    )  # fmt: skip
+    packed, names = zlib.compress(lowered.ir.encode(), 1), tuple([k.name for k in lowered.kernels])
+    return Summary(packed=packed, names=names, lower=again, **lowered.needs())
 
 
 def _key(
@@ -118,14 +101,12 @@ def _sources() -> bytes:
 
 def _encode(summary: Summary, given: Sequence[Host]) -> bytes:
     """`given`: the functions that the program calls; of each call only the place of its function is written."""
-    avals = [[(str(a.dtype), a.shape, a.weak) for a in one] for one in summary.host_avals]
-    fields = {
-        "names": summary.names, "arena_bytes": summary.arena_bytes, "scratch_bytes": summary.scratch_bytes,
-        "workers_wanted": summary.workers_wanted, "work": summary.work, "flops": summary.flops,
-        "bytes": summary.bytes, "aliases": list(summary.aliases.items()), "unbounded": summary.unbounded,
-        "hosts": [given.index(host) for host in summary.hosts], "host_avals": avals,
-        "micro": [(m.kind, m.size, int(m.element), m.rows, m.vectors, m.by_rows) for m in summary.micro],
-    }  # fmt: skip
+    fields = {name: value for name, value in summary.needs().items() if name not in _NOT_KEPT}
+    fields["names"] = summary.names
+    fields["aliases"] = list(summary.aliases.items())
+    fields["hosts"] = [given.index(host) for host in summary.hosts]
+    fields["host_avals"] = [[(str(a.dtype), a.shape, a.weak) for a in one] for one in summary.host_avals]
+    fields["micro"] = [(m.kind, m.size, int(m.element), m.rows, m.vectors, m.by_rows) for m in summary.micro]
     head = json.dumps(fields).encode()
     return len(head).to_bytes(4, "little") + head + summary.packed
 
