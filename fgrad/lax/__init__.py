@@ -126,7 +126,6 @@ from fgrad.lax.indexing import scatter_sub as scatter_sub
 from fgrad.lax.local_convolution import conv_general_dilated_local as conv_general_dilated_local
 from fgrad.lax.loops import fori_loop as fori_loop
 from fgrad.lax.loops import map as map
-from fgrad.lax.loops import scan as scan
 from fgrad.lax.loops import while_loop as while_loop
 from fgrad.lax.ordering import approx_max_k as approx_max_k
 from fgrad.lax.ordering import approx_min_k as approx_min_k
@@ -152,6 +151,7 @@ from fgrad.lax.reductions import reduce_or as reduce_or
 from fgrad.lax.reductions import reduce_prod as reduce_prod
 from fgrad.lax.reductions import reduce_sum as reduce_sum
 from fgrad.lax.reductions import reduce_xor as reduce_xor
+from fgrad.lax.scans import scan as scan
 from fgrad.lax.shapes import bitcast_convert_type as bitcast_convert_type
 from fgrad.lax.shapes import broadcast as broadcast
 from fgrad.lax.shapes import broadcast_in_dim as broadcast_in_dim

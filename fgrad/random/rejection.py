@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.errors import DtypeError, ShapeError, note_user_line
-from fgrad.lax.loops import scan
+from fgrad.lax.scans import scan
 from fgrad.lax.special import inlined, iterate, program_of, sample_slope
 from fgrad.random.continuous import (
     DTypeLike,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.lax.loops import scan
+from fgrad.lax.scans import scan
 from fgrad.numpy.blocks import conj
 from fgrad.numpy.elementwise import magnitude
 from fgrad.numpy.spectra import eigh, svd
