@@ -208,6 +208,7 @@ def _scan_refs(f: Callable[..., Any], init: Any, xs: Any, steps: Steps) -> Any:
 
 
 def write_back(refs: Sequence[Ref], nodes: Sequence[UOp]) -> None:
+    """Put what a loop has left into the Refs that it writes."""
     for r, n in zip(refs, nodes, strict=True):
         r.put(Tracer(n))
 
