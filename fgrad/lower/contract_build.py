@@ -41,7 +41,7 @@ from fgrad.lower.kernel import (
 )
 from fgrad.lower.limits import Limits
 from fgrad.lower.micro.machine import Element, Machine
-from fgrad.lower.micro.plan import Access, Plan, make_plan
+from fgrad.lower.micro.plan import ONE_BLOCK, Access, Plan, make_plan
 from fgrad.lower.micro.slots import Micro
 from fgrad.lower.need import Lengths, length_of_product
 from fgrad.uop import dtype as dt
@@ -50,6 +50,8 @@ from fgrad.uop.op import Op
 
 FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
 NS_PER_BYTE = 0.08
+LONGEST_RUN = 256  # steps of k
+LONG_SUM = 1024  # steps of k
 TASK_NS = 6000  # work of a task: less than elsewhere, contractions are bound by arithmetic
 
 
@@ -93,6 +95,7 @@ class Form:
     a_across: bool  # evaluate a, where it is no view, with lanes along k
     b_across: bool
     a_uneven: bool  # vectors of k lie in a at places that are costly to compute from their number
+    run: tuple[int, ...]  # sizes of the last ranges of k, where packing loops over them; a block is whole runs
     straight: Expr | None
     plan: Plan
     ends: Ends
@@ -224,6 +227,8 @@ class _Builder:
             # what is contiguous in the output is in lanes
             a, b, rows, columns = b, a, columns, rows
         groups = [sorted(g, key=lambda t: (-stride[t], t)) for g in (axes.batch, rows, columns)]
+        if self._packs_better_in_lanes(axes, a, groups[1], groups[2]):
+            a, b, groups = b, a, [groups[0], groups[2], groups[1]]
         groups.append(self._depth_order(axes, (b, a)))
         sizes = [math.prod([ranges.atoms[t].hi + 1 for t in g]) for g in groups]
         linear = [ranges.range(s) for s in sizes]
@@ -233,7 +238,26 @@ class _Builder:
             new.update(zip(group, parts, strict=True))
         lengths = [*[self._wanted(at)] * 3, self._counting(axes)]
         ends = Ends(*[self._end(g, known) for g, known in zip(groups, lengths, strict=True)])
-        return self._form(axes, a, b, linear, sizes, new, at, ends)
+        summed = [ranges.atoms[t].hi + 1 for t in groups[3]]
+        return self._form(axes, a, b, linear, sizes, new, at, ends, summed)
+
+    def _packs_better_in_lanes(self, axes: Axes, a: UOp, rows: Sequence[int], columns: Sequence[int]) -> bool:
+        """Whether `a` should rather have the columns: in a long sum packing costs more than what is done to the output.
+
+        Column panels are whole vectors, which lie within the last range of `a`; row panels start anywhere.
+        """
+        ranges, lanes = self.ranges, self.limits.vector_bytes // self.element.size
+        size = [ranges.atoms[t].hi + 1 for t in (rows[-1:] or [0])][0]
+        if len(rows) < 2 or len(columns) > 1 or size % lanes or math.prod(
+            [ranges.atoms[t].hi + 1 for t in axes.summed]
+        ) < LONG_SUM:
+            return False
+        index = axes.index
+        while not self.is_leaf(a) and a.op in views.VIEWS:
+            a, index, conds = views.step(ranges, a, index)
+            if any(rows[-1] in ranges.bases_of(e) for e, _, _ in conds):
+                return False
+        return stride_of(ranges, ranges.address(index, a.shape), rows[-1]) == 1
 
     def _wanted(self, at: Index) -> dict[int, UOp]:
         """RANGE atom of the root's index -> how far anybody wants the stores."""
@@ -295,6 +319,7 @@ class _Builder:
         new: dict[int, Expr],
         at: Index,
         ends: Ends,
+        summed: list[int],
     ) -> Form:
         ranges = self.ranges
         batch, m, n, k = linear
@@ -320,8 +345,11 @@ class _Builder:
         straight, ldc = self._straight(stores, m, n)
         machine = machine_of(self.limits)
         entries, rows, columns, depth = sizes
+        run: tuple[int, ...] = ()
+        if ends.k is None and (a_access.generated or b_access.generated):
+            run = _run(summed, machine.lanes(self.element.size), depth <= ONE_BLOCK)
         plan = make_plan(
-            machine, self.element, entries, rows, columns, depth, a_access, b_access, ldc
+            machine, self.element, entries, rows, columns, depth, a_access, b_access, ldc, math.prod(run)
         )
         return Form(
             node=self.node,
@@ -343,6 +371,7 @@ class _Builder:
             a_across=a_access.across,
             b_across=b_access.across,
             a_uneven=self._uneven(a, index, a_conds, k),
+            run=run,
             straight=straight,
             plan=plan,
             ends=ends,
@@ -549,6 +578,17 @@ def meaning(form: Form) -> tuple[Stmt, ...]:
     for e, size in zip((form.n, form.m, form.batch), form.sizes[2::-1], strict=True):
         body = _sized_loop(e, size, body)
     return body
+
+
+def _run(summed: Sequence[int], lanes: int, one_block: bool) -> tuple[int, ...]:
+    """The last of several ranges of k, as many as blocks of k have room for: each of them a loop, where k is packed."""
+    run: tuple[int, ...] = ()
+    for n in reversed(summed if len(summed) > 1 else ()):
+        size = n * math.prod(run)
+        if size > LONGEST_RUN or not one_block and math.lcm(size, lanes, 16) > LONGEST_RUN:
+            break
+        run = (n, *run)
+    return run
 
 
 def _sized_loop(e: Expr, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

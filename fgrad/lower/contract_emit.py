@@ -8,6 +8,7 @@ micro-kernels, reached through the runtime table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from fgrad.lower.alu import element
 from fgrad.lower.contract_build import Form
 from fgrad.lower.emit import I64
 from fgrad.lower.generate import Writer
-from fgrad.lower.index import Expr, scale
+from fgrad.lower.index import Expr, add, scale
 from fgrad.lower.kernel import Call, Store
 from fgrad.lower.lanes import VectorBinding
 from fgrad.lower.micro.driver import D
@@ -25,6 +26,7 @@ from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 
 UNROLLED = 12  # vectors of k written out where their indices are uneven
+UNROLLED_RUN = 4  # steps of the innermost range of k written out
 FRAME_RUNTIME = 2  # word of a kernel's frame
 _EPILOGUE = "ptr noalias %f, ptr noalias %tile, i64 %first, i64 %rows, i64 %j, i64 %batch"
 _PACK = (
@@ -318,10 +320,15 @@ def _widened(part: Writer, x: str, dtype: DType, wide: Element) -> str:
     return x
 
 
-def _factor(part: Writer, form: Form, columns: bool) -> str:
-    """The factor at the lanes now bound, as a vector of the panel's elements."""
-    u = form.b if columns else form.a
-    x = part.ev.value(u, form.index, form.b_conds if columns else form.a_conds)
+def _factor(part: Writer, form: Form, columns: bool, k: Expr | None = None) -> str:
+    """The factor at the lanes now bound (and at this k), as a vector of the panel's elements."""
+    u, conds = (form.b, form.b_conds) if columns else (form.a, form.a_conds)
+    index = form.index
+    if k is not None:
+        at, ranges = {form.k[1][0][0]: k}, part.kernel.ranges
+        index = tuple([ranges.substitute(e, at) for e in index])
+        conds = tuple([(ranges.substitute(e, at), lo, hi) for e, lo, hi in conds])
+    x = part.ev.value(u, index, conds)
     return _widened(part, part.ev.lanes_of(x, u.dtype), u.dtype, form.element)
 
 
@@ -350,12 +357,10 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
     outer, size, per, panels, width = _panel_of(form, columns)
     panel = _held_range(part, panels, "%number")
     kind = form.element.llvm
-    k0: I64 = 0 if form.plan.one_block else "%k0"
     left = e.minimum(per, e.add(size, e.mul("%number", -per)))
 
-    def step(k: I64) -> None:
+    def step(k: Expr, number: I64) -> None:
         ev.memo.append({})
-        ev.position[form.k[1][0][0]] = e.add(k0, k)
         for u in range(width // part.width):
             if outer[1]:
                 _in_lanes(part, outer, scale(panel, per), u)
@@ -364,8 +369,8 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
                     if size % per == 0 and per == width
                     else _first_lanes(part, left, u * part.width)
                 )
-            x = _factor(part, form, columns)
-            at = e.add(e.mul(k, width), u * part.width)
+            x = _factor(part, form, columns, k)
+            at = e.add(e.mul(number, width), u * part.width)
             e.do(
                 f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, "
                 f"align {form.element.size}"
@@ -373,47 +378,89 @@ def _pack_along(part: Writer, form: Form, columns: bool) -> None:
         ev.open = ev.tail = None
         ev.memo.pop()
 
-    _each(part, 0, "%k", step)
+    if form.run:
+        _runs(part, form, 1, step)
+    else:
+        k0: I64 = 0 if form.plan.one_block else "%k0"
+        _each(part, 0, "%k", lambda k: step(_held_range(part, form.sizes[3], e.add(k0, k)), k))
 
 
-def _blocks(
-    part: Writer, form: Form, body: Callable[[I64, bool], None], unroll: bool = False
+def _runs(part: Writer, form: Form, lanes: int, body: Callable[[Expr, I64], None]) -> None:
+    """`body(k / lanes, its number in this block of k)` in loops over the ranges that make up k, so that nothing is
+    divided to tell them apart and what depends on some of them alone is computed once for the others.
+
+    Steps of k come by `lanes`, all within the innermost range.
+    """
+    e = part.e
+    sizes = [*form.run[:-1], form.run[-1] // lanes]
+    whole, per = math.prod(form.run), math.prod(sizes)
+
+    def index(size: int, i: I64) -> Expr:
+        return (i, ()) if isinstance(i, int) else _held_range(part, size, i)
+
+    def nest(depth: int, k: Expr, number: I64) -> None:
+        if depth == len(sizes):
+            body(k, number)
+            return
+        size, step = sizes[depth], math.prod(sizes[depth + 1 :])
+
+        def at(i: I64) -> None:
+            nest(depth + 1, add(k, scale(index(size, i), step)), e.add(number, e.mul(i, step)))
+
+        if depth == len(sizes) - 1 and size <= UNROLLED_RUN:
+            for i in range(size):
+                at(i)
+        else:
+            _each(part, 0, size, at)
+
+    first: I64 = 0
+    count: I64 = form.sizes[3] // whole
+    if not form.plan.one_block:
+        first, count = [e.value(f"udiv i64 {x}, {whole}") for x in ("%k0", "%k")]
+    _each(
+        part, 0, count,
+        lambda r: nest(0, scale(index(form.sizes[3] // whole, e.add(first, r)), per), e.mul(r, per)),
+    )  # fmt: skip
+
+
+def _vectors(
+    part: Writer, form: Form, body: Callable[[Expr, I64, bool], None], unroll: bool = False
 ) -> None:
-    """`body(number of a vector of k, whether lanes beyond the last k are masked)` for all of k."""
+    """`body(k / lanes, number of the vector in this block of k, whether lanes beyond the last k are masked)` for all
+    vectors of k in the block.
+    """
     e, lanes, depth = part.e, part.width, form.sizes[3]
+    if form.run and form.run[-1] % lanes == 0:
+        _runs(part, form, lanes, lambda k, q: body(k, q, False))
+        return
+    first: I64 = 0 if form.plan.one_block else e.value(f"udiv i64 %k0, {lanes}")
+
+    def vector(q: I64, tail: bool = False) -> None:
+        body(_held_range(part, -(-depth // lanes), e.add(first, q)), q, tail)
+
     if form.plan.one_block:
         whole = depth // lanes
         if unroll and whole <= UNROLLED:
             for q in range(whole):
-                body(q, False)
+                vector(q)
         elif whole:
-            _each(part, 0, whole, lambda q: body(q, False))
+            _each(part, 0, whole, vector)
         if depth % lanes:
-            body(whole, True)
-        return
-    first = e.value(f"udiv i64 %k0, {lanes}")
-    rounded = e.add("%k", lanes - 1)
-    count = e.value(f"udiv i64 {rounded}, {lanes}", rounded)
-    _each(part, first, e.add(first, count), lambda q: body(q, depth % lanes != 0))
+            vector(whole, True)
+    else:
+        rounded = e.add("%k", lanes - 1)
+        _each(part, 0, e.value(f"udiv i64 {rounded}, {lanes}", rounded), lambda q: vector(q, depth % lanes != 0))
 
 
-def _vector_of_k(part: Writer, form: Form, columns: bool, q: I64, tail: bool) -> str:
-    """The factor at vector `q` of k; the range of the panel is bound."""
-    e, ev, lanes, depth = part.e, part.ev, part.width, form.sizes[3]
-    number = _held_range(part, -(-depth // lanes), q)
-    _in_lanes(part, form.k, scale(number, lanes), 0)
+def _vector_of_k(part: Writer, form: Form, columns: bool, at: Expr, tail: bool) -> str:
+    """The factor at the lanes of k from lanes * `at` on; the range of the panel is bound."""
+    e, ev, lanes = part.e, part.ev, part.width
+    _in_lanes(part, form.k, scale(at, lanes), 0)
     if tail:
-        ev.tail = _first_lanes(part, e.add(depth, e.mul(q, -lanes)), 0)
+        ev.tail = _first_lanes(part, e.add(form.sizes[3], e.mul(ev.i64(at), -lanes)), 0)
     x = _factor(part, form, columns)
     ev.open = ev.tail = None
     return x
-
-
-def _local(part: Writer, form: Form, q: I64) -> I64:
-    """Vector `q` of k counted from k0."""
-    if form.plan.one_block:
-        return q
-    return part.e.add(q, part.e.mul(part.e.value(f"udiv i64 %k0, {part.width}"), -1))
 
 
 def _pack_rows(part: Writer, form: Form) -> None:
@@ -429,14 +476,14 @@ def _pack_rows(part: Writer, form: Form) -> None:
         ev.memo.append({})
         ev.position[form.m[1][0][0]] = e.add(first, r)
 
-        def vector(q: I64, tail: bool) -> None:
+        def vector(k: Expr, q: I64, tail: bool) -> None:
             ev.memo.append({})
-            x = _vector_of_k(part, form, False, q, tail)
-            at = e.add(e.mul(_local(part, form, q), words[D.HEIGHT] * lanes), e.mul(r, lanes))
+            x = _vector_of_k(part, form, False, k, tail)
+            at = e.add(e.mul(q, words[D.HEIGHT] * lanes), e.mul(r, lanes))
             e.do(f"store {ev.wide.t(kind)} {x}, ptr {e.pointer('%panel', at, kind)}, align {size}")
             ev.memo.pop()
 
-        _blocks(part, form, vector, form.a_uneven)
+        _vectors(part, form, vector, form.a_uneven)
         ev.memo.pop()
 
     _each(part, 0, valid, row)
@@ -450,26 +497,26 @@ def _pack_across(part: Writer, form: Form) -> None:
     turn = _function(part, pack_slot("turn", size))
     first = e.mul("%number", width)
 
-    def block(q: I64, tail: bool) -> None:
+    def block(k: Expr, q: I64, tail: bool) -> None:
         def column(j: I64) -> None:
             ev.memo.append({})
             at = e.add(first, j)
             ev.position[form.n[1][0][0]] = e.minimum(at, columns - 1) if columns % width else at
-            x = _vector_of_k(part, form, True, q, tail)
+            x = _vector_of_k(part, form, True, k, tail)
             to = e.pointer("%block", e.mul(j, lanes), kind)
             e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {size}")
             ev.memo.pop()
 
         ev.memo.append({})
         _each(part, 0, width, column)
-        panel = e.mul(_local(part, form, q), lanes * width)
+        panel = e.mul(q, lanes * width)
         for sub in range(width // lanes):
             source = e.pointer("%block", sub * lanes * lanes, kind)
             to = e.pointer("%panel", e.add(panel, sub * lanes), kind)
             e.do(f"call void {turn}(ptr {source}, ptr {to}, i64 {width})")
         ev.memo.pop()
 
-    _blocks(part, form, block)
+    _vectors(part, form, block)
 
 
 def _line(w: Writer, form: Form, name: str) -> str:
@@ -479,12 +526,12 @@ def _line(w: Writer, form: Form, name: str) -> str:
     e, ev = part.e, part.ev
     kind = form.element.llvm
 
-    def vector(q: I64, tail: bool) -> None:
+    def vector(k: Expr, q: I64, tail: bool) -> None:
         ev.memo.append({})
-        x = _vector_of_k(part, form, False, q, tail)
+        x = _vector_of_k(part, form, False, k, tail)
         to = e.pointer("%line", e.mul(q, part.width), kind)
         e.do(f"store {ev.wide.t(kind)} {x}, ptr {to}, align {form.element.size}")
         ev.memo.pop()
 
-    _blocks(part, form, vector)
+    _vectors(part, form, vector)
     return _finish(w, part, name)

@@ -222,7 +222,9 @@ class _Partitioner:
                 stage = max(stage, self.stage[p])
                 continue
             c = find(self.of[p])
-            joins = not is_view and c.size + size <= MAX_NODES and self._joins(u, e, c, is_reduce, shape, reduced)
+            joins = c.size + size <= MAX_NODES and self._joins(u, e, c, is_reduce, shape, reduced)
+            if is_view:  # a copy: only a contraction writes its result in any order at no cost
+                joins = joins and c.kind is ClusterKind.CONTRACT and _is_rearranged(u, e.node)
             if joins:
                 candidates.append((c.stage, c))
             stage = max(stage, c.stage + (not joins))
@@ -270,7 +272,9 @@ class _Partitioner:
                 return shape == c.shape and (not c.moved or e.node is not c.nodes[0])
             assert c.contraction is not None
             alone = len(c.nodes) == 1 and e.node is c.contraction.node and len(self.readers[e.node]) == 1
-            return e.way is Way.MOVED and alone and u.size == e.node.size and e.node not in self.required
+            if e.way is not Way.MOVED or not alone or e.node in self.required:
+                return False
+            return u.size == e.node.size or any(_is_rearranged(s, e.node) for s in _read_by(u))
         row_value = c.reduced is not None and squeeze(e.node.shape) != c.shape
         if is_reduce:
             fits = c.reduced is None or c.reduced == reduced
@@ -532,7 +536,30 @@ def _reads_elsewhere(root: UOp, old: UOp, update: UOp, versions: Mapping[UOp, UO
 
 def _copied(u: UOp) -> list[Edge]:
     """What a view (or constant) that is to be copied reads."""
-    return [Edge(e.node, e.way if e.way is Way.ORDER else Way.REPEATED) for e in edges(u) if e.node is not u]
+    kept = (Way.ORDER, Way.MOVED)
+    return [Edge(e.node, e.way if e.way in kept else Way.REPEATED) for e in edges(u) if e.node is not u]
+
+
+def _read_by(u: UOp) -> Sequence[UOp]:
+    """The operands of `u`; a view is its own."""
+    return u.src if u.op in ELEMENTS or u.op is Op.REDUCE else (u,)
+
+
+def _is_rearranged(view: UOp, node: UOp) -> bool:
+    """Whether `view` is a box of the elements of `node`, in another order: what computes them can put them there."""
+    is_cut = is_reshaped = False
+    while view is not node:
+        match view.op:
+            case Op.PERMUTE | Op.AFTER:
+                pass
+            case Op.RESHAPE:
+                is_reshaped |= squeeze(view.shape) != squeeze(view.src[0].shape)
+            case Op.SHRINK if len(view.src) == 1:
+                is_cut = True
+            case _:
+                return False
+        view = view.src[0]
+    return not (is_cut and is_reshaped)
 
 
 def _reduced(u: UOp) -> tuple[int, ...]:

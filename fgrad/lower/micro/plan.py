@@ -93,7 +93,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """What the split into units looks at; `a_panel`: bytes of a packed panel of A."""
+    """What the split into units looks at; `a_panel`: bytes of a packed panel of A; `a_cost`, `b_cost`: of packing an
+    element, in products.
+    """
 
     batch: int
     m: int
@@ -104,6 +106,8 @@ class _Sizes:
     width: int
     blocks: int
     a_panel: int
+    a_cost: float
+    b_cost: float
 
 
 def make_plan(
@@ -116,11 +120,13 @@ def make_plan(
     a: Access,
     b: Access,
     ldc: int = 0,
+    run: int = 1,
 ) -> Plan:
     """The plan for C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 
     ldc        row stride of C where tiles may be stored straight into it (then columns are
     neighbours), else 0
+    run        a block of k is a multiple of so many steps
     """
     size, lanes = element.size, machine.lanes(element.size)
     vectors = 2 if n > lanes else 1
@@ -138,10 +144,11 @@ def make_plan(
     rows, last = machine.choose_rows(m, vectors)
     panels_m = -(-m // rows)
     blocks = 1 if k <= ONE_BLOCK else -(-k // BLOCK)
-    kc = _round(-(-k // blocks), max(16, lanes))
+    kc = _round(-(-k // blocks), math.lcm(run, max(16, lanes)))
     blocks = -(-k // kc)
     height = machine.height(size)
-    sizes = _Sizes(batch, m, n, k, panels_m, panels_n, width, blocks, kc * height * size)
+    sizes = _Sizes(batch, m, n, k, panels_m, panels_n, width, blocks, kc * height * size,
+                   8.0 if a.generated else 4.0, 6.0 if b.generated else 2.5)  # fmt: skip
     pm, pn = _split(sizes, machine.l2)
     units_m, units_n = -(-panels_m // pm), -(-panels_n // pn)
 
@@ -241,23 +248,27 @@ def _split(sizes: _Sizes, l2: int) -> tuple[int, int]:
     if s.blocks > 1:
         pn = max(1, min(pn, BLOCK_COLUMNS // s.width))
     pm, pn = _even(s.panels_m, pm), _even(s.panels_n, pn)
-    work = s.batch * s.m * s.n * s.k
     want = -(-TASKS // s.batch)
-    if work < TASK_WORK or want == 1:
+    if s.batch * s.m * s.n * s.k < TASK_WORK or want == 1:
         return pm, pn
-    # a grid of units that packs each row and reads each column as seldom as possible
+    # a grid of units that keeps all threads busy, and packs each row and column as seldom as possible
     best = pm, pn
     best_cost = math.inf
     for down in range(-(-s.panels_m // pm), max(want, -(-s.panels_m // pm)) + 1):
         across = min(-(-want // down), s.panels_n)
-        here = min(pm, -(-s.panels_m // down)), min(pn, -(-s.panels_n // across))
-        down, across = -(-s.panels_m // here[0]), -(-s.panels_n // here[1])
-        cost = 1.5 * s.m * s.k * across + s.n * s.k * down
-        if down * across < want:
-            cost += s.m * s.n * s.k
-        if cost < best_cost:
-            best, best_cost = here, cost
+        for wide in (-(-s.panels_n // across), s.panels_n // across):
+            here = min(pm, -(-s.panels_m // down)), min(pn, wide)
+            units = -(-s.panels_m // here[0]), -(-s.panels_n // here[1])
+            packing = s.a_cost * s.m * units[1] + s.b_cost * s.n * units[0]
+            cost = s.m * s.n * _idle(units[0] * units[1], want) + packing
+            if cost < best_cost:
+                best, best_cost = here, cost
     return best
+
+
+def _idle(units: int, want: int) -> float:
+    """How much longer so many equal units take than evenly shared work, with several numbers of threads."""
+    return 1.0 if units >= want else sum([-(-units // t) * t / units for t in (2, 4, 8)]) / 3
 
 
 def _even(panels: int, most: int) -> int:
