@@ -91,9 +91,9 @@ def work(mode: str, first: int, count: int, pack: int) -> int:
         for name in dict.fromkeys(map(family_of, seeds)):
             kind = family(name)
             drawn = [(kind.draw(random.Random(s)), s) for s in seeds if family_of(s) == name]
-            for group in differing(kind, drawn):
+            for group, seen in differing(kind, drawn):
                 failures += 1
-                report(mode, name, kind, group)
+                report(mode, name, kind, group, seen)
         if pack == 1:
             print(f"seed {start} done", flush=True)
         if number % 48 == 47:
@@ -114,13 +114,16 @@ def failure(kind: ModuleType, group: Sequence[Drawn]) -> list[str]:
         return [f"{type(error).__name__}: {error}"]
 
 
-def differing(kind: ModuleType, group: Sequence[Drawn]) -> Iterator[list[Drawn]]:
-    """The programs that fail by themselves, or the smallest part found of those that fail only together."""
-    if not failure(kind, group):
+def differing(kind: ModuleType, group: Sequence[Drawn]) -> Iterator[tuple[list[Drawn], list[str]]]:
+    """The programs that fail by themselves, or the smallest part found of those that fail only together, and what
+    differed at first: it need not happen again.
+    """
+    seen = failure(kind, group)
+    if not seen:
         return
     alone = [x for x in group if failure(kind, [x])]
     if alone:
-        yield from ([x] for x in alone)
+        yield from (([x], seen) for x in alone)
         rest = [x for x in group if x not in alone]
         if rest:
             yield from differing(kind, rest)
@@ -130,11 +133,11 @@ def differing(kind: ModuleType, group: Sequence[Drawn]) -> Iterator[list[Drawn]]
         fewer = [y for y in part if y is not x]
         if fewer and failure(kind, fewer):
             part = fewer
-    yield part
+    yield part, seen
 
 
-def report(mode: str, name: str, kind: ModuleType, group: list[Drawn]) -> None:
-    first = failure(kind, group)
+def report(mode: str, name: str, kind: ModuleType, group: list[Drawn], seen: list[str]) -> None:
+    first = failure(kind, group) or ["not again; at first:", *seen]
     lines = [f"\n== mode {mode}, {name}, seeds {[s for _, s in group]}", *[line[:600] for line in first]]
     small = shrunk(kind, group)
     lines += ["-- smaller:", *[line[:600] for line in failure(kind, small)], "-- to run it:"]

@@ -472,7 +472,7 @@ def _check_way(way: str, group: Sequence[tuple[Program, int]]) -> list[str]:
     def whole(refs: Any, values: Any) -> Any:
         out = []
         for p, r, v in zip(programs, refs, values, strict=True):
-            run = Run(FGRAD, r, p.values, v, np.int32(0))
+            run = Run(FGRAD, r, p.values, v, fnp.asarray(np.int32(0)))
             run.block(p.block)
             out.append(tuple(run.values))
         return tuple(out)
