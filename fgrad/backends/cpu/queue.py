@@ -7,7 +7,7 @@ device's timeline. Submitting costs about a microsecond and never waits unless t
 import atexit
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class Queue:
         self._words = words(self.address)
         self._make_ring(0)
         after_fork(self._forked)
-        atexit.register(self.stop)
+        _queues.append(self)
 
     def submit(self, entry_address: int, table_address: int) -> int:
         """Queue ``entry(table)`` behind all earlier submissions and return its ticket.
@@ -224,19 +224,24 @@ class Queue:
         What is not finished after `timeout_s` is cancelled. Returns False if a program ignores even
         that; then its thread goes on, and the process can end nevertheless.
         """
+        return not _stop([self], timeout_s)
+
+    def _quit(self) -> bool:
+        """Take no more work, and have the dispatcher end when it has done what there is; False if it never began."""
         with self._lock:
             self._is_stopped = True
-            thread, self._ident = self._thread, words(raw_block(PAGE))  # submit sees no thread
-        if not thread.is_started:
-            return True
+            self._ident = words(raw_block(PAGE))  # submit sees no thread
+        if not self._thread.is_started:
+            return False
         self._words[Ring.QUIT // 8] = 1
         self._runtime.functions["poke"](self._table, self.address + Ring.SEQ)
-        exited = self.address + Ring.EXITED
-        if not wait_for_word(exited, 1, timeout_s):
-            self.cancel()
-            if not wait_for_word(exited, 1, _CANCEL_SECONDS):
-                return False
-        thread.join()
+        return True
+
+    def _ends_by(self, until: float) -> bool:
+        """Whether the dispatcher ends by that time; then it is joined."""
+        if not wait_for_word(self.address + Ring.EXITED, 1, max(0.0, until - time.monotonic())):
+            return False
+        self._thread.join()
         self._thread = self._new_thread()
         return True
 
@@ -289,3 +294,20 @@ class Queue:
             self._lost.append((completed, issued))
         self._failures_read = 0
         self._make_ring(issued)
+
+
+_queues: list[Queue] = []
+
+
+def _stop(queues: Sequence[Queue], timeout_s: float = _STOP_SECONDS) -> list[Queue]:
+    """Stop queues, all within one time, however many there are; returns those that even ignore being cancelled."""
+    left = [queue for queue in queues if queue._quit()]
+    for patience in (timeout_s, _CANCEL_SECONDS):
+        until = time.monotonic() + patience
+        left = [queue for queue in left if not queue._ends_by(until)]
+        for queue in left:
+            queue.cancel()
+    return left
+
+
+atexit.register(_stop, _queues)

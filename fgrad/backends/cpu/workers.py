@@ -20,6 +20,7 @@ from fgrad.hw.libc import PAGE, address_of, as_function, raw_block, words
 
 SPIN_US = 30.0  # how long an idle thread looks for work before it sleeps; a wake costs as much
 _STOP_SECONDS = 2.0
+_END_SECONDS = 0.25  # at the end of the process; the queues have waited before
 _join = as_function(address_of("pthread_join"), "int(*)(intptr_t, intptr_t)")
 
 
@@ -191,13 +192,13 @@ def lanes() -> int:
     return _pool.count + 1
 
 
-def stop() -> None:
+def stop(timeout_s: float = _STOP_SECONDS) -> None:
     """End the workers. Programs still work, serially, until `start` is called again."""
     global _pool
     with _lock:
         pool, _pool = _pool, None
     if pool is not None:
-        pool.stop()
+        pool.stop(timeout_s)
 
 
 def _forked(is_child: bool) -> None:
@@ -208,4 +209,4 @@ def _forked(is_child: bool) -> None:
 
 
 after_fork(_forked)
-atexit.register(stop)
+atexit.register(stop, _END_SECONDS)

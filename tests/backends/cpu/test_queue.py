@@ -4,9 +4,11 @@ import random
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from fgrad.backends.cpu import queue as queue_module
 from fgrad.backends.cpu.abi import Error
 from fgrad.backends.cpu.queue import Failure, Queue
 from fgrad.backends.cpu.ring_ir import Ring
@@ -190,6 +192,33 @@ def test_stop_cancels_what_does_not_end(runtime, tasks, make_table):
     _, endless = make_table(runtime)
     start(queue, tasks.addresses["forever"], endless)
     assert queue.stop(timeout_s=0.05)
+
+
+class Busy:
+    """A queue whose program ends when it is cancelled, or not even then."""
+
+    def __init__(self, clock, is_deaf):
+        self.clock, self.is_deaf, self.is_cancelled = clock, is_deaf, False
+
+    def _quit(self):
+        return True
+
+    def _ends_by(self, until):
+        has_ended = self.is_cancelled and not self.is_deaf
+        if not has_ended:
+            self.clock[0] = max(self.clock[0], until)
+        return has_ended
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+def test_many_busy_queues_stop_in_the_time_of_one(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(queue_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    queues = [Busy(clock, is_deaf=i == 2) for i in range(5)]
+    assert queue_module._stop(queues, 2.0) == [queues[2]]
+    assert clock[0] == 100.0 + 2.0 + 0.5 and all(queue.is_cancelled for queue in queues)
 
 
 def test_progress_tells_a_slow_program_from_one_that_hangs(queue, runtime, tasks, make_table):
