@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from fgrad.errors import DeviceError, FgradError
+from fgrad.errors import CancelledError, DeviceError, FgradError
 from fgrad.hw.libc import memmove, raw_block, words
 from fgrad.hw.mock.address import Range
 from fgrad.hw.mock.packet import MAX_COPY, WORD, Opcode, Word, packet, parse_header
@@ -133,8 +133,16 @@ class Processor:
             raise DeviceError(f"{place}: {opcode.name} faulted")
         body = [self._word(fetched + 1 + i) for i in range(count)]
         machine.races.tick(self.name)
-        if not self._carry_out(opcode, body, place):
-            return False
+        try:
+            if not self._carry_out(opcode, body, place):
+                return False
+        except FgradError:
+            raise
+        except BaseException as error:  # Ctrl-C, of who steps the machine: half done, it must not be done again
+            self.report(CancelledError(f"{place}: {opcode.name} was interrupted by {type(error).__name__}"))
+            if opcode is not Opcode.INDIRECT:
+                self._advance(1 + count)
+            raise
         machine.packets += 1
         self.blocked, self.waits_for, self._wait_number = "", None, None
         if opcode is not Opcode.INDIRECT:

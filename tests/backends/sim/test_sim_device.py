@@ -17,6 +17,7 @@ from fgrad.backends.sim.port import Loaded
 from fgrad.errors import (
     BadAccessError,
     CallbackFailedError,
+    CancelledError,
     DeviceError,
     DeviceHangError,
     DeviceLostError,
@@ -412,6 +413,28 @@ def test_failed_callbacks_fail_the_next_wait_and_leave_the_device_well(devices: 
         device.sync()
     assert fence.done() and words(address)[0] == 4
     device.sync()
+
+
+def test_what_ctrl_c_interrupts_is_not_done_twice_and_fails(devices: list[SimDevice]) -> None:
+    device = devices[0]
+    runs: list[int] = []
+
+    def interrupted(context: Context, arguments: Sequence[int]) -> None:
+        runs.append(1)
+        raise KeyboardInterrupt
+
+    device.port.programs["slow"] = Loaded(device.machine.add_code("slow", interrupted))
+    launch, address = one_write(device, 4, [Exec("slow")])
+    launch()
+    with pytest.raises(KeyboardInterrupt):
+        device.sync()
+    with pytest.raises(CancelledError, match="EXEC was interrupted by KeyboardInterrupt"):
+        device.sync()
+    assert runs == [1] and words(address)[0] == 4
+    device.sync()
+    again, where = one_write(device, 6)
+    again()[0].wait()
+    assert words(where)[0] == 6
 
 
 def test_a_program_that_waits_for_its_own_queue_is_refused(devices: list[SimDevice]) -> None:
