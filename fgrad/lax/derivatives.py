@@ -15,7 +15,7 @@ from fgrad.trace.interpret import jvp_program
 from fgrad.trace.maybe import Maybe, add_, instantiate, neg_, present
 from fgrad.trace.stage import Stage, opened
 from fgrad.trace.staging import Traced, lift_results, need_functions, trace, without_refs
-from fgrad.trace.tracer import Tracer, lift
+from fgrad.trace.tracer import Tracer, cast_node, lift
 from fgrad.trace.transforms import vjp
 from fgrad.trace.widen import Batching, align, batch_program
 from fgrad.uop import build
@@ -230,7 +230,7 @@ class _Root:
                 leaves, spec = tree.flatten(v)
                 if spec != self.x_tree:
                     raise ArgumentError(f"custom_root: the slope takes a tree like x, {self.x_tree}, got {spec}")
-                vector = [build.cast(lift(x).node, like.dtype) for x, like in zip(leaves, got[:k], strict=True)]
+                vector = [cast_node(x, like.dtype) for x, like in zip(leaves, got[:k], strict=True)]
                 along = by_x.inline([*at_root, *vector])
                 there = iter(along[len(reached) :])
                 out = [next(there) if m else build.zeros_like(v) for v, m in zip(values, reached, strict=True)]

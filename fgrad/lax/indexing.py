@@ -21,7 +21,7 @@ from fgrad.lax.shapes import full, full_like
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.index_check import within
-from fgrad.trace.tracer import ArrayLike, Tracer, cast_real, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, cast_real, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType
@@ -419,7 +419,7 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Axes) -> Array:
            [2, 4]], dtype=int64)
     """
     t = lift(src)
-    nodes = [build.cast(lift(i).node, dt.int64) for i in idxs]
+    nodes = [cast_node(i, dt.int64) for i in idxs]
     nodes = [build.where(build.lt(i, 0), build.add(i, t.shape[a]), i) for i, a in zip(nodes, axes, strict=True)]
     indices = build.concatenate([build.reshape(i, (*i.shape, 1)) for i in nodes], nodes[0].ndim)
     rest = [i for i in range(t.ndim) if i not in axes]

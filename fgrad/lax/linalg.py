@@ -13,7 +13,7 @@ from fgrad.numpy.common import lift, public
 from fgrad.numpy.elementwise import magnitude
 from fgrad.numpy.operands import matrices, same_batch
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -344,7 +344,7 @@ def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, tra
     """
     given = matrices("ormqr", a, c)
     x, y = given.nodes
-    tau = build.cast(lift(taus).node, x.dtype)
+    tau = cast_node(taus, x.dtype)
     m, n = x.shape[-2:]
     if n < m:
         x = build.pad(x, [*[(0, 0, 0)] * (x.ndim - 1), (0, m - n, 0)])
@@ -400,5 +400,5 @@ def symmetric_product(
     x, y = same_batch("symmetric_product", *given.nodes)
     if y.shape[-2:] != (x.shape[-2],) * 2:
         raise note_user_line(ShapeError(f"symmetric_product takes [.., n, k] and [.., n, n], got {x.shape}, {y.shape}"))
-    product, scale = mm(x, swap(x)), [build.cast(lift(v).node, x.dtype) for v in (alpha, beta)]
+    product, scale = mm(x, swap(x)), [cast_node(v, x.dtype) for v in (alpha, beta)]
     return given.result(build.add(build.mul(product, scale[0]), build.mul(y, scale[1])))

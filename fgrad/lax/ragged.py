@@ -9,7 +9,7 @@ from fgrad.lax.contraction import contract, operand_dtype
 from fgrad.lax.dimension_numbers import need
 from fgrad.numpy.common import public
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, lift, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import to_dtype
@@ -84,7 +84,7 @@ def ragged_dot_general(
     if group_offset is not None:
         raise NotImplementedError("ragged_dot_general with group_offset; slice rhs and group_sizes instead")
     (x, y), dtype, weak = promoted(lhs, rhs)
-    sizes = build.cast(lift(group_sizes).node, dt.int64)
+    sizes = cast_node(group_sizes, dt.int64)
     dot_numbers, ragged_dims, group_dims = ragged_dot_dimension_numbers
     ((xs, ys), (xb, yb)) = [[[int(a) for a in side] for side in pair] for pair in dot_numbers]
     need(

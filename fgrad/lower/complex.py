@@ -230,9 +230,9 @@ def _elementwise(u: UOp, src: list[Parts]) -> Parts:
         case Op.UPDATE if u.arg.mode in (Mode.SET, Mode.ADD):
             rest = [s[0] for s in src[2:]]
             return tuple([uop(op, (x, y, *rest), u.arg) for x, y in zip(src[0], src[1], strict=True)])
-        case Op.UPDATE if u.arg.mode is Mode.MUL:
-            multiplied = _indexed_product if u.arg.indexed else _boxed_product
-            return multiplied(u, (src[0][0], src[0][1]), (src[1][0], src[1][1]), [s[0] for s in src[2:]])
+        case Op.UPDATE:
+            updated = _indexed_update if u.arg.indexed else _boxed_update
+            return updated(u, (src[0][0], src[0][1]), (src[1][0], src[1][1]), [s[0] for s in src[2:]])
     raise NotImplementedError(
         f"{op.name} of complex numbers cannot be lowered here; write it with scan, or on the real and imaginary parts"
     )
@@ -301,18 +301,31 @@ def _running_product(u: UOp, z: cm.Pair) -> Parts:
     return tuple([b.permute(x, back) for x in found[2:]])
 
 
-def _boxed_product(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
-    """The box is read, multiplied, and written back."""
+def _combined(mode: Mode, old: cm.Pair, new: cm.Pair) -> cm.Pair:
+    """What an update leaves: the product, or the one that is first (MIN) or last (MAX) by real, then imaginary part;
+    NaN before all.
+    """
+    if mode is Mode.MUL:
+        return cm.mul(old, new)
+    low, high = (new, old) if mode is Mode.MIN else (old, new)
+    wins = b.or_(b.lt(low[0], high[0]), b.and_(b.eq(low[0], high[0]), b.lt(low[1], high[1])))
+    old_nan, new_nan = [b.or_(b.ne(z[0], z[0]), b.ne(z[1], z[1])) for z in (old, new)]
+    takes_new = b.and_(b.or_(wins, new_nan), b.not_(old_nan))
+    return b.where(takes_new, new[0], old[0]), b.where(takes_new, new[1], old[1])
+
+
+def _boxed_update(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
+    """The box is read, combined, and written back."""
     gate = rest.pop() if u.arg.gated else None
     before = b.shrink(old[0], u.arg.box, rest), b.shrink(old[1], u.arg.box, rest)
-    product = cm.mul(before, value)
+    product = _combined(u.arg.mode, before, value)
     if gate is not None:
         product = b.where(gate, product[0], before[0]), b.where(gate, product[1], before[1])
     return tuple([b.update(x, y, box=u.arg.box, starts=rest) for x, y in zip(old, product, strict=True)])
 
 
-def _indexed_product(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
-    """One index after the other, since an index may come twice and each part of a product needs both parts."""
+def _indexed_update(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> Parts:
+    """One index after the other, since an index may come twice and each part of the result needs both parts."""
     batch, dtype = u.arg.batch, old[0].dtype
     lead, inner = old[0].shape[:batch], old[0].shape[batch + 1 :]
     n = math.prod(rest[0].shape[batch:])
@@ -329,7 +342,7 @@ def _indexed_product(u: UOp, old: cm.Pair, value: cm.Pair, rest: list[UOp]) -> P
     gates = [b.expand(g, [(batch, 1)]) for g in gate]
     factor = b.expand(re, [(batch, 1)]), b.expand(im, [(batch, 1)])
     before = b.gather(carry[0], at, batch), b.gather(carry[1], at, batch)
-    product = cm.mul(before, factor)
+    product = _combined(u.arg.mode, before, factor)
     after = [
         b.update(x, y, idx=at, gate=gates[0] if gates else None, batch=batch)
         for x, y in zip(carry, product, strict=True)

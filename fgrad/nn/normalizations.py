@@ -15,7 +15,7 @@ from fgrad.lax.derivatives import still_node
 from fgrad.numpy.common import axes_of, need, public
 from fgrad.numpy.elementwise import magnitude
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, lift, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import add, div, exp, log, mul, sub, where
@@ -35,7 +35,7 @@ def _kept(x: UOp, where_: Any, fill: float) -> UOp:
     """`x`, with `fill` where the mask is false."""
     if where_ is None:
         return x
-    mask = build.cast(lift(where_).node, dt.bool_)
+    mask = cast_node(where_, dt.bool_)
     shape = build.broadcast_shapes(x.shape, mask.shape)
     x = build.broadcast_to(x, shape)
     return where(build.broadcast_to(mask, shape), x, build.const_like(fill, x))
@@ -254,7 +254,7 @@ def standardize(
 
 def _given(value: ArrayLike, like: UOp, axes: tuple[int, ...]) -> UOp:
     """A mean or variance, with or without the axes it was taken over."""
-    node = build.cast(lift(value).node, like.dtype)
+    node = cast_node(value, like.dtype)
     kept = tuple([n for i, n in enumerate(like.shape) if i not in axes])
     return _along(node, like, axes) if node.shape == kept and len(axes) else build.broadcast_to(node, like.shape)
 

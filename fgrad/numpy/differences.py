@@ -151,9 +151,9 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     flat = build.reshape(t.node, (t.size,))
     parts = [_difference(flat, 0)]
     if to_begin is not None:
-        parts.insert(0, build.cast(lift(to_begin).node, flat.dtype))
+        parts.insert(0, cast_node(to_begin, flat.dtype))
     if to_end is not None:
-        parts.append(build.cast(lift(to_end).node, flat.dtype))
+        parts.append(cast_node(to_end, flat.dtype))
     return Tracer(build.concatenate([build.reshape(p, (p.size,)) for p in parts], 0), t.weak)
 
 

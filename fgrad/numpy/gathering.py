@@ -30,7 +30,7 @@ from fgrad.numpy.indexing import getitem, read_fill, resolved
 from fgrad.numpy.searching import nonzero
 from fgrad.numpy.shapes import reshape
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted, unwrapped
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -128,7 +128,7 @@ def _take_along(
         fill = (
             build.const(read_fill(x.dtype), x.dtype)
             if fill_value is None
-            else build.cast(lift(fill_value).node, x.dtype)
+            else cast_node(fill_value, x.dtype)
         )
         y = build.where(inside, y, build.broadcast_to(fill, y.shape))
     order = list(range(y.ndim - 1))
@@ -176,7 +176,7 @@ def _put_along(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int,
     t = lift(arr)
     x, idx = _batched(t.node, lift(indices).node, axis, "put_along_axis")
     rest = [k for k in range(t.ndim) if k != axis]
-    v = build.cast(lift(values).node, x.dtype)
+    v = cast_node(values, x.dtype)
     v = build.reshape(v, (1,) * (t.ndim - v.ndim) + v.shape)
     v = build.broadcast_to(build.permute(v, (*rest, axis)), idx.shape)
     i, inside = resolved(idx, x.shape[-1], mode, False)
@@ -372,7 +372,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     """
     sizes = shape_of(shape, "unravel_index")
     total = math.prod(sizes)
-    flat = build.cast(lift(indices).node, dt.int64)
+    flat = cast_node(indices, dt.int64)
     flat = build.where(build.lt(flat, 0), build.add(flat, total), flat)
     flat = build.maximum(build.minimum(flat, total - 1), 0)
     out: list[Array] = []
@@ -386,7 +386,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 @public(static=("dims", "mode", "order"))
 def _ravel_multi(multi_index: Any, dims: Any, mode: str, order: str) -> Array:
     sizes = shape_of(dims, "ravel_multi_index")
-    parts = broadcast("ravel_multi_index", *[build.cast(lift(i).node, dt.int64) for i in multi_index])
+    parts = broadcast("ravel_multi_index", *[cast_node(i, dt.int64) for i in multi_index])
     if len(parts) != len(sizes):
         raise note_user_line(ArgumentError(f"ravel_multi_index: {len(parts)} index arrays for {len(sizes)} axes"))
     pairs = list(zip(parts, sizes, strict=True))
@@ -528,7 +528,7 @@ def _fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool) -> Array:
     else:
         step, end = 1 + sum(math.prod(x.shape[k + 1 :]) for k in range(x.ndim - 1)), x.size
     count = len(range(0, end, step))
-    v = build.cast(lift(val).node, x.dtype)
+    v = cast_node(val, x.dtype)
     if v.ndim:
         v = lift(_repeat_to(Tracer(v), count)).node
     flat = build.reshape(x, (x.size,))

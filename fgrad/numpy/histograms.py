@@ -17,7 +17,7 @@ from fgrad.numpy.common import (
 from fgrad.numpy.joining import unstack
 from fgrad.numpy.searching import count_before
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -56,7 +56,7 @@ def _as_floats(x: ArrayLike) -> Array:
 def _bin_edges(a: ArrayLike, span: Any, bins: int) -> Array:
     (x,), dtype, _ = promoted(a, least=dt.default_float())
     if span is not None:
-        low, high = (build.cast(lift(v).node, dtype) for v in span)
+        low, high = (cast_node(v, dtype) for v in span)
     elif not x.size:
         low, high = build.const(0, dtype), build.const(1, dtype)
     else:
@@ -138,7 +138,7 @@ def _histogramdd(columns: Any, edges: Any, weights: ArrayLike | None, density: b
     assert place is not None and inside is not None
     place = build.where(inside, place, build.const_like(-1, place))
     kind = pairs[0][1].dtype
-    w = build.const(1, kind, place.shape) if weights is None else build.cast(lift(weights).node, kind)
+    w = build.const(1, kind, place.shape) if weights is None else cast_node(weights, kind)
     counts = build.update(build.const(0, kind, (math.prod(sizes),)), w, mode=Mode.ADD, idx=place)
     out = build.reshape(counts, tuple(sizes))
     if density:

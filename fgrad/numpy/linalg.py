@@ -26,7 +26,7 @@ from fgrad.numpy.systems import *  # noqa: F403
 from fgrad.numpy.systems import inv
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim_public
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 
 __all__ = [
@@ -57,7 +57,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if n < 0:
         t, n = lift(inv(t)), -n
     if n == 0:
-        one = build.cast(lift(eye(t.shape[-1])).node, t.node.dtype)
+        one = cast_node(eye(t.shape[-1]), t.node.dtype)
         return Tracer(build.broadcast_to(one, t.shape), t.weak)
     out: Array | None = None
     base: Array = t

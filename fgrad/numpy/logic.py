@@ -7,7 +7,7 @@ import math
 from fgrad.numpy.common import binary, broadcast, common, lift, need, no_out, public, truth
 from fgrad.numpy.extremes import has_nan, less_complex
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -114,7 +114,7 @@ def _close(name: str, a: ArrayLike, b: ArrayLike, rtol: ArrayLike, atol: ArrayLi
         gap, size = (uop(Op.HYPOT, (build.real(v), build.imag(v))) for v in (gap, size))
     else:
         gap, size = build.abs_(gap), build.abs_(size)
-    r, t = (build.broadcast_to(build.cast(lift(v).node, real), gap.shape) for v in (rtol, atol))
+    r, t = (build.broadcast_to(cast_node(v, real), gap.shape) for v in (rtol, atol))
     finite = build.lt(size, build.const_like(math.inf, size))
     near = build.and_(build.le(gap, build.add(t, build.mul(r, size))), finite)
     out = build.or_(same, near)

@@ -17,7 +17,7 @@ from fgrad.numpy.common import (
 )
 from fgrad.numpy.reductions import _without_nan, masked
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, to_dtype
@@ -106,7 +106,7 @@ def _variance(
     if given is None:
         centre = mean_node(x, axes, True, where)
     else:
-        centre = build.cast(lift(given).node, x.dtype)
+        centre = cast_node(given, x.dtype)
     gap = build.sub(x, build.broadcast_to(centre, x.shape))
     if x.dtype.is_complex:
         re, im = build.real(gap), build.imag(gap)
@@ -115,7 +115,7 @@ def _variance(
         square = build.mul(gap, gap)
     total = reduced(masked(square, None if where is None else Tracer(where), 0, name), axes, Op.ADD, keepdims)
     count = _count(square, axes, where, keepdims)
-    free = build.sub(count, build.broadcast_to(build.cast(lift(ddof).node, count.dtype), count.shape))
+    free = build.sub(count, build.broadcast_to(cast_node(ddof, count.dtype), count.shape))
     free = build.where(build.lt(free, 0), build.zeros_like(free), free)
     out = build.div(total, free)
     if root:  # derivative 0 where the variance is 0, not infinity

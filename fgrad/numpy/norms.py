@@ -13,7 +13,7 @@ from fgrad.numpy.operands import Matrices, matrices
 from fgrad.numpy.solves import inv
 from fgrad.numpy.spectra import eigvalsh, svdvals
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -193,7 +193,7 @@ def rtol_of(rtol: ArrayLike | None, given: Matrices) -> UOp:
     (a,) = given.nodes
     if rtol is None:
         return default_rtol(a)
-    return build.broadcast_to(build.cast(lift(rtol).node, dt.real_of(a.dtype)), a.shape[:-2])
+    return build.broadcast_to(cast_node(rtol, dt.real_of(a.dtype)), a.shape[:-2])
 
 
 @public(static=("hermitian",))
@@ -220,7 +220,7 @@ def matrix_rank(
     if not k:
         return Tracer(build.const(0, dt.int64, s.shape[:-1]))
     if tol is not None:
-        limit = build.broadcast_to(build.cast(lift(tol).node, s.dtype), s.shape[:-1])
+        limit = build.broadcast_to(cast_node(tol, s.dtype), s.shape[:-1])
     else:
         limit = build.mul(build.reduce_(s, (s.ndim - 1,), Op.MAX), rtol_of(rtol, given))
     above = build.lt(build.expand(limit, [(limit.ndim, k)]), s)

@@ -15,7 +15,7 @@ from fgrad.numpy.repeating import take_static
 from fgrad.numpy.statistics import median
 from fgrad.trace.arraylike import Array
 from fgrad.trace.stage import stages
-from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, is_scalar
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -90,7 +90,7 @@ def _mirror(x: UOp, widths: tuple[int, int], axis: int, mode: str, odd: bool) ->
         edges = [weights[0] - sign, np.zeros(len(own))]
 
     def along(values: Any) -> UOp:
-        node = build.cast(lift(np.asarray(values, np.int64)).node, x.dtype)
+        node = cast_node(np.asarray(values, np.int64), x.dtype)
         return build.expand(node, [(i, m) for i, m in enumerate(mirrored.shape) if i != axis])
 
     out = build.mul(mirrored, along(sign))
@@ -137,7 +137,7 @@ def _pad(x: ArrayLike, values: Any, widths: Any, mode: str, lengths: Any, odd: b
         if not (low or high):
             continue
         if mode == "constant" or mode == "linear_ramp":
-            ends = [build.cast(lift(v).node, y.dtype) for v in values[axis]]
+            ends = [cast_node(v, y.dtype) for v in values[axis]]
             if mode == "constant":
                 parts = [build.broadcast_to(e, (*y.shape[:axis], k, *y.shape[axis + 1 :]))
                          for e, k in zip(ends, (low, high), strict=True)]  # fmt: skip

@@ -295,7 +295,7 @@ def polyfit(
     scale = build.where(build.eq(scale, 0), build.const_like(1, scale), scale)
     left = build.div(left, build.cast(build.expand(scale, [(0, n)]), wide))
     limit = build.const(n * float(np.finfo(dt.real_of(dtype).np).eps), dt.float64)
-    limit = limit if rcond is None else build.cast(lift(rcond).node, dt.float64)
+    limit = limit if rcond is None else cast_node(rcond, dt.float64)
     found, residuals, rank, s = [lift(v).node for v in lstsq(Tracer(left), Tracer(values), Tracer(limit))]
     columns = build.cast(scale, wide)
     found = build.div(found, columns if found.ndim == 1 else build.expand(columns, [(1, found.shape[1])]))
@@ -346,7 +346,7 @@ def _interp(
     at, points = ((build.real(v) if v.dtype.is_complex else v) for v in (at, points))
     n = points.size
     if period is not None:
-        span = build.cast(lift(period).node, real)
+        span = cast_node(period, real)
         span = build.abs_(span)
         at, points = (build.mod(v, build.broadcast_to(span, v.shape)) for v in (at, points))
         points, order = _sorted_pair(points)
@@ -456,7 +456,7 @@ def unwrap(
     at_half = build.and_(build.eq(wrapped, below), build.lt(build.zeros_like(jump), jump))
     wrapped = build.where(at_half, half, wrapped)
     correction = build.sub(wrapped, jump)
-    limit = half if discont is None else build.broadcast_to(build.cast(lift(discont).node, dtype), jump.shape)
+    limit = half if discont is None else build.broadcast_to(cast_node(discont, dtype), jump.shape)
     small = build.lt(build.abs_(jump), limit)
     correction = build.where(small, build.zeros_like(correction), correction)
     moved = build.add(high, prefix(correction, i, Op.ADD))

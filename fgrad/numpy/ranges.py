@@ -28,13 +28,14 @@ from fgrad.trace.stage import stages
 from fgrad.trace.tracer import (
     ArrayLike,
     Tracer,
+    cast_node,
     is_scalar,
     promoted,
     scalar_node,
 )
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
-from fgrad.uop.dtype import to_dtype
+from fgrad.uop.dtype import DType, to_dtype
 from fgrad.uop.node import uop
 from fgrad.uop.op import Op
 
@@ -121,10 +122,10 @@ def linspace(
     (Array([0. , 0.5], dtype=float32), Array(0.5, dtype=float32))
     """
     n = size_of(num, "linspace")
-    (a, b), least, _ = promoted(start, stop, least=dt.default_float())
+    least = promoted(start, stop, least=dt.default_float())[1]
     kind = least if dtype is None else to_dtype(dtype)
-    inner = kind if kind.is_inexact and kind.itemsize >= least.itemsize else dt.float64 if kind.is_int else least
-    a, b = broadcast("linspace", build.cast(a, inner), build.cast(b, inner))
+    inner = _working_dtype(least, kind)
+    a, b = broadcast("linspace", cast_node(start, inner), cast_node(stop, inner))
     steps = n - 1 if endpoint else n
     span = build.sub(b, a)
     step = build.div(span, steps) if steps > 0 else build.const_like(math.nan, a)
@@ -148,6 +149,13 @@ def linspace(
     return (done, Tracer(step)) if retstep else done
 
 
+def _working_dtype(least: DType, kind: DType) -> DType:
+    """The dtype that spaced numbers of dtype `kind` are computed in, whose ends have dtype `least`."""
+    if kind.is_inexact and kind.itemsize >= least.itemsize:
+        return kind
+    return dt.float64 if kind.is_int and not least.is_complex else least
+
+
 @public(static=("num", "endpoint", "dtype", "axis"))
 def logspace(
     start: ArrayLike,
@@ -165,8 +173,10 @@ def logspace(
     >>> logspace(0, 3, 4)
     Array([   1.,   10.,  100., 1000.], dtype=float32)
     """
-    exponent = lift(linspace(start, stop, num, endpoint, axis=axis)).node
-    b = build.broadcast_to(build.cast(lift(base).node, exponent.dtype), exponent.shape)
+    least = promoted(start, stop, base, least=dt.default_float())[1]
+    inner = least if dtype is None else _working_dtype(least, to_dtype(dtype))
+    exponent = lift(linspace(start, stop, num, endpoint, dtype=inner, axis=axis)).node
+    b = build.broadcast_to(cast_node(base, exponent.dtype), exponent.shape)
     out = uop(Op.POW, (b, exponent))
     return Tracer(out if dtype is None else build.cast(out, to_dtype(dtype)))
 
@@ -189,9 +199,10 @@ def geomspace(
     >>> geomspace(1.0, 1000.0, 4)
     Array([   1.,   10.,  100., 1000.], dtype=float32)
     """
-    (a, b), kind, _ = promoted(start, stop, least=dt.default_float())
-    need(not kind.is_complex, "geomspace", "it takes real numbers")
-    a, b = broadcast("geomspace", a, b)
+    least = promoted(start, stop, least=dt.default_float())[1]
+    need(not least.is_complex, "geomspace", "it takes real numbers")
+    inner = least if dtype is None else _working_dtype(least, to_dtype(dtype))
+    a, b = broadcast("geomspace", cast_node(start, inner), cast_node(stop, inner))
     sign = build.where(build.lt(a, 0), build.const_like(-1, a), build.const_like(1, a))
     logs = [Tracer(uop(Op.LOG10, (build.abs_(v),))) for v in (a, b)]
     n, place = size_of(num, "geomspace"), axis_of(axis, a.ndim + 1, "geomspace")

@@ -32,7 +32,7 @@ from fgrad.numpy.common import (
 from fgrad.numpy.extremes import has_nan
 from fgrad.numpy.matrices import diagonal_node
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import DType, Kind, to_dtype
@@ -57,9 +57,9 @@ def masked(x: UOp, where: ArrayLike | None, fill: Any, name: str) -> UOp:
     return build.where(build.broadcast_to(mask, shape), x, build.const_like(fill, x))
 
 
-def _start(name: str, initial: ArrayLike) -> UOp:
-    """The node of `initial=`, a scalar."""
-    node = lift(initial).node
+def _start(name: str, initial: ArrayLike, dtype: DType) -> UOp:
+    """The node of `initial=`, a scalar, with that dtype."""
+    node = cast_node(initial, dtype)
     if node.shape:
         raise note_user_line(ValueError(f"{name}: initial value must be a scalar. Got array of shape {node.shape}"))
     return node
@@ -89,7 +89,7 @@ def _total(
     axes = axes_of(axis, x.ndim, name)
     out = reduced(masked(x, where, 0 if op is Op.ADD else 1, name), axes, op, keepdims)
     if initial is not None:
-        first = build.broadcast_to(build.cast(_start(name, initial), kind), out.shape)
+        first = build.broadcast_to(_start(name, initial, kind), out.shape)
         out = uop(op, (out, first))
     return Tracer(out, t.weak and dtype is None)
 
@@ -191,7 +191,7 @@ def _extreme(
     y = restore_axes(y, axes, x.ndim) if keepdims else y
     if initial is not None:
         need(not x.dtype.is_complex, name, "complex numbers with initial= are not supported")
-        y = uop(op, (y, build.broadcast_to(build.cast(_start(name, initial), x.dtype), y.shape)))
+        y = uop(op, (y, build.broadcast_to(_start(name, initial, x.dtype), y.shape)))
     return Tracer(y, t.weak)
 
 

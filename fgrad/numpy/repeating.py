@@ -22,7 +22,7 @@ from fgrad.numpy.common import (
 from fgrad.numpy.creation import array
 from fgrad.numpy.shapes import shape
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, is_scalar, unwrapped
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, is_scalar, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -114,7 +114,7 @@ def _repeat_each(a: ArrayLike, repeats: ArrayLike, length: int, axis: int | None
     t = lift(a)
     node, i = _along(t.node, axis, "repeat")
     n = node.shape[i]
-    counts = build.cast(lift(repeats).node, dt.int64)
+    counts = cast_node(repeats, dt.int64)
     if counts.shape != (n,):
         raise note_user_line(ShapeError(f"repeat: {n} elements along the axis, but repeats has shape {counts.shape}"))
     if not n or not length:
@@ -312,7 +312,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 def _insert(arr: ArrayLike, values: ArrayLike, positions: tuple[int, ...], single: bool, axis: int | None) -> Array:
     t = lift(arr)
     node, i = _along(t.node, axis, "insert")
-    v = build.cast(lift(values).node, node.dtype)
+    v = cast_node(values, node.dtype)
     n = node.shape[i]
     if single:  # as NumPy: the values broadcast without the axis, or bring their own
         if v.ndim == node.ndim and axis is not None or axis is None:

@@ -17,12 +17,12 @@ from fgrad.numpy.common import (
     public,
     truth,
 )
-from fgrad.numpy.creation import listed
+from fgrad.numpy.creation import array, listed
 from fgrad.numpy.dtypes import astype
 from fgrad.numpy.extremes import has_nan, less_complex
 from fgrad.numpy.running import prefix
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted, unwrapped
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted, unwrapped
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -91,7 +91,7 @@ def searchsorted(
     if x.ndim != 1:
         raise note_user_line(ShapeError(f"searchsorted: a must be a vector, got shape {x.shape}"))
     if sorter is not None:
-        x = build.gather(x, build.cast(lift(sorter).node, dt.int64))
+        x = build.gather(x, cast_node(sorter, dt.int64))
     return Tracer(count_before(x, y, side == "right"))
 
 
@@ -186,8 +186,11 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Any, *args: Any, **kw: Any)
             f"piecewise: {len(conditions)} conditions need as many functions (or one more), got {len(functions)}"
         )
     default = functions.pop() if len(functions) > len(conditions) else 0
-    values = [f(t, *args, **kw) if callable(f) else f for f in [*functions[::-1], default]]
-    return astype(select(conditions[::-1], values[:-1], values[-1]), t.dtype)
+    values = [
+        astype(f(t, *args, **kw), t.dtype) if callable(f) else array(f, dtype=t.dtype)
+        for f in [*functions[::-1], default]
+    ]  # fmt: skip
+    return select(conditions[::-1], values[:-1], values[-1])
 
 
 def lift_any(x: ArrayLike) -> Array:
@@ -222,7 +225,7 @@ def _nonzero(a: ArrayLike, fill_value: Any, size: int) -> Any:
     for n, fill in zip(x.shape, fills, strict=True):
         stride = stride // n if n else 1
         i = build.mod(build.idiv(flat, max(stride, 1)), max(n, 1))
-        other = build.cast(lift(0 if fill is None else fill).node, dt.int64)
+        other = cast_node(0 if fill is None else fill, dt.int64)
         out.append(Tracer(build.where(missing, build.broadcast_to(other, i.shape), i)))
     return tuple(out)
 
@@ -287,7 +290,7 @@ def _argwhere(a: ArrayLike, fill_value: Any, size: int) -> Array:
 # ---- counting
 @public(static=("length",))
 def _bincount(x: ArrayLike, weights: ArrayLike | None, length: int) -> Array:
-    idx = build.maximum(build.cast(lift(x).node, dt.int64), 0)
+    idx = build.maximum(cast_node(x, dt.int64), 0)
     if weights is None:
         value = build.const(1, dt.int64, idx.shape)
     else:

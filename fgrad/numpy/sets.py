@@ -20,7 +20,7 @@ from fgrad.numpy.running import prefix
 from fgrad.numpy.searching import count_before, positions_of
 from fgrad.numpy.sorting import sorted_with
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -73,7 +73,7 @@ def _unique_sized(ar: ArrayLike, fill_value: Any, size: int, equal_nan: bool) ->
     first = build.concatenate([build.const(True, dt.bool_, (1,)), build.not_(same)], 0)
     place = positions_of(first, size, build.const(n, dt.int64))
     there = build.lt(place, n)
-    fill = build.slice_axis(key, 0, 0, 1) if fill_value is None else build.cast(lift(fill_value).node, key.dtype)
+    fill = build.slice_axis(key, 0, 0, 1) if fill_value is None else cast_node(fill_value, key.dtype)
     values = build.where(there, build.gather(key, place), build.broadcast_to(fill, (size,)))
     indices = build.where(
         there,
@@ -263,7 +263,7 @@ def _kept(x: UOp, keep: UOp, size: int, fill: ArrayLike | None) -> UOp:
     """
     n = x.shape[0]
     if not n:
-        return build.broadcast_to(build.cast(lift(0 if fill is None else fill).node, x.dtype), (size,))
+        return build.broadcast_to(cast_node(0 if fill is None else fill, x.dtype), (size,))
     ordered, kept = sorted_with(x, (keep,), 0)
     before, after = build.slice_axis(ordered, 0, 0, n - 1), build.slice_axis(ordered, 0, 1, n)
     new = build.concatenate([build.const(True, dt.bool_, (1,)), build.ne(before, after)], 0)
@@ -275,7 +275,7 @@ def _picked(x: UOp, mask: UOp, size: int, fill: ArrayLike | None) -> UOp:
     n = x.shape[0]
     place = positions_of(mask, size, build.const(n, dt.int64))
     found = build.gather(x, place)
-    rest = build.slice_axis(found, 0, 0, min(1, size)) if fill is None else build.cast(lift(fill).node, x.dtype)
+    rest = build.slice_axis(found, 0, 0, min(1, size)) if fill is None else cast_node(fill, x.dtype)
     return build.where(build.lt(place, n), found, build.broadcast_to(rest, (size,)))
 
 

@@ -16,7 +16,7 @@ from fgrad.numpy.norms import default_rtol, rtol_of
 from fgrad.numpy.operands import Matrices, matrices, same_batch
 from fgrad.numpy.spectra import svd
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp
@@ -162,7 +162,7 @@ def _lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None) -> Any:
     if is_vector:
         y = build.expand(y, [(1, 1)])
     u, s, vh = svd(x)
-    limit = default_rtol(x) if rcond is None else build.cast(lift(rcond).node, s.dtype)
+    limit = default_rtol(x) if rcond is None else cast_node(rcond, s.dtype)
     k = s.shape[0]
     top = build.reduce_(s, (0,), Op.MAX) if k else build.const(0, s.dtype)
     above = build.lt(build.expand(build.mul(top, limit), [(0, k)]), s)

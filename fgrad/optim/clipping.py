@@ -83,7 +83,7 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 def _decayed(u: ArrayLike, p: ArrayLike, rate: ArrayLike) -> Array:
     t = lift(u)
     inner = wide(t.node)
-    weight = build.cast(lift(p).node, inner.dtype)
+    weight = cast_node(p, inner.dtype)
     return Tracer(build.cast(add(inner, mul(weight, cast_node(rate, inner.dtype))), t.node.dtype), t.weak)
 
 

@@ -116,8 +116,8 @@ def _adam(
     x = wide(lift(g).node)
     first, second, small, root = [cast_node(r, x.dtype) for r in (b1, b2, eps, eps_root)]
     step = lift(count).node
-    mu = _blend(build.cast(lift(m).node, x.dtype), x, first)
-    nu = _blend(build.cast(lift(v).node, x.dtype), mul(x, x), second)
+    mu = _blend(cast_node(m, x.dtype), x, first)
+    nu = _blend(cast_node(v, x.dtype), mul(x, x), second)
     if nesterov:
         ahead = div(mul(mu, first), _correction(first, add(step, 1)))
         mean = add(ahead, div(mul(x, sub(1, first)), _correction(first, step)))
@@ -181,7 +181,7 @@ class ScaleByRStdDevState(NamedTuple):
 @public(static=("eps_in_sqrt",))
 def _rms(g: ArrayLike, v: ArrayLike, decay: ArrayLike, eps: ArrayLike, eps_in_sqrt: bool) -> tuple[Array, ...]:
     x = wide(lift(g).node)
-    nu = _blend(build.cast(lift(v).node, x.dtype), mul(x, x), cast_node(decay, x.dtype))
+    nu = _blend(cast_node(v, x.dtype), mul(x, x), cast_node(decay, x.dtype))
     small = cast_node(eps, x.dtype)
     size = build.sqrt(add(nu, small)) if eps_in_sqrt else add(build.sqrt(nu), small)
     return _outputs(g, div(x, size), (nu, v))
@@ -215,8 +215,8 @@ def _stddev(
 ) -> tuple[Array, ...]:
     x = wide(lift(g).node)
     rate, small = cast_node(decay, x.dtype), cast_node(eps, x.dtype)
-    mu = _blend(build.cast(lift(m).node, x.dtype), x, rate)
-    nu = _blend(build.cast(lift(v).node, x.dtype), mul(x, x), rate)
+    mu = _blend(cast_node(m, x.dtype), x, rate)
+    nu = _blend(cast_node(v, x.dtype), mul(x, x), rate)
     variance = sub(nu, mul(mu, mu))
     size = build.sqrt(add(variance, small)) if eps_in_sqrt else add(build.sqrt(variance), small)
     return _outputs(g, div(x, size), (mu, m), (nu, v))
@@ -258,7 +258,7 @@ class ScaleByRssState(NamedTuple):
 @public()
 def _rss(g: ArrayLike, s: ArrayLike, eps: ArrayLike) -> tuple[Array, ...]:
     x = wide(lift(g).node)
-    total = add(build.cast(lift(s).node, x.dtype), mul(x, x))
+    total = add(cast_node(s, x.dtype), mul(x, x))
     some = build.lt(0, total)
     safe = where(some, total, build.const_like(1, total))
     factor = where(some, build.rsqrt(add(safe, cast_node(eps, x.dtype))), build.zeros_like(total))
@@ -300,7 +300,7 @@ class ScaleByLionState(NamedTuple):
 @public()
 def _lion(g: ArrayLike, m: ArrayLike, b1: ArrayLike, b2: ArrayLike) -> tuple[Array, ...]:
     x = wide(lift(g).node)
-    old = build.cast(lift(m).node, x.dtype)
+    old = cast_node(m, x.dtype)
     look = _blend(old, x, cast_node(b1, x.dtype))
     down = where(build.lt(look, 0), build.const_like(-1, look), look)
     sign = where(build.lt(0, look), build.const_like(1, look), down)

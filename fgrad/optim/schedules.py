@@ -24,7 +24,7 @@ Schedule = Callable[[Any], Any]
 
 def _step(count: ArrayLike) -> UOp:
     """The count as a default float."""
-    return build.cast(lift(count).node, dt.default_float())
+    return cast_node(count, dt.default_float())
 
 
 def _numbers(*values: ArrayLike) -> list[UOp]:
@@ -160,7 +160,7 @@ def exponential_decay(
 
 @public()
 def _switched(count: ArrayLike, values: list[ArrayLike], boundaries: list[ArrayLike]) -> Array:
-    node = build.cast(lift(count).node, dt.int64)
+    node = cast_node(count, dt.int64)
     numbers = _numbers(*values)
     out = numbers[0]
     for value, boundary in zip(numbers[1:], boundaries, strict=True):

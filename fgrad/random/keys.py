@@ -23,7 +23,7 @@ from fgrad.run.array import from_host
 from fgrad.run.eager import public
 from fgrad.trace import keys, tree
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, lift
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, lift
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.node import UOp, uop
@@ -156,7 +156,7 @@ _register(KeyArray, lambda k: ((k.words,), k.impl), lambda impl, c: KeyArray(c[0
 @public()
 def _row(words: ArrayLike, i: ArrayLike) -> Any:
     x = lift(words).node
-    start = build.cast(lift(i).node, dt.int64)
+    start = cast_node(i, dt.int64)
     row = build.shrink(x, [(None, 1, 1), *[(0, n, 1) for n in x.shape[1:]]], [start])
     return Tracer(build.reshape(row, x.shape[1:]))
 

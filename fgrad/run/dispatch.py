@@ -56,6 +56,24 @@ def scalar_word(x: Any, dtype: dt.DType) -> int:
     return int.from_bytes(np.asarray(x).astype(dtype.np).tobytes(), "little")
 
 
+def _in_16_bytes(x: complex, leaves: Sequence[Any]) -> Any:
+    """A complex scalar that 8 bytes cannot hold, as an array where the arrays among `leaves` are; others as they are.
+
+    That of a Python number is weak, which no other complex128 array is where complex64 is the default.
+    """
+    weak = not isinstance(x, np.complex128)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if weak and (complex(np.complex64(x)) == x or x != x):
+            return x
+    device = next((y.sig.device for y in leaves if isinstance(y, DeviceArray)), None)
+    return from_host(np.asarray(x), dt.complex128, weak, device)
+
+
+def _is_wide(x: Any) -> bool:
+    """Whether leaf `x` is a Python number that is passed with more digits than its dtype has by default."""
+    return type(x) is float or (isinstance(x, DeviceArray) and x.aval == Aval(dt.complex128, (), True))
+
+
 class Traced:
     """A traced function: its closed program over (*leaves, *entries of Refs, *captured arrays), and where each comes
     from.
@@ -188,7 +206,7 @@ class Dispatcher:
             if type(x) is DeviceArray or isinstance(x, Ref):
                 out.append(x)
             elif is_scalar(x):
-                out.append(from_host(np.asarray(x)) if isinstance(x, np.complex128) else x)
+                out.append(_in_16_bytes(x, leaves) if isinstance(x, complex) else x)
             elif isinstance(x, Tracer):
                 raise LeakedTracerError(
                     f"Encountered an unexpected tracer: {self.name}: {tree.path_of_argument(in_tree, i)} is a tracer "
@@ -285,7 +303,7 @@ class Dispatcher:
         with paused_gc():
             flat = tree.flat_arguments(len(inner))
             plain = [x for i, x in enumerate(leaves) if i not in proxies]
-            wide = frozenset([i for i, x in enumerate(plain) if type(x) is float])
+            wide = frozenset([i for i, x in enumerate(plain) if _is_wide(x)])
             traced = trace(run, flat, inner, Stage(f"jit({self.name})"), names, wide=wide)
             outs = [*traced.outs, *[f for _, f in traced.finals]]
             buffers, program = lift_buffers((*traced.params, *traced.entries), outs)

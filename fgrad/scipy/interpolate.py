@@ -11,10 +11,10 @@ import numpy as np
 
 from fgrad import numpy as functions
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
-from fgrad.numpy.common import as_array, lift, public
+from fgrad.numpy.common import as_array, public
 from fgrad.numpy.searching import count_before
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer, promoted
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import add, mul, sub, where
@@ -59,7 +59,7 @@ def _at(points: Any, values: ArrayLike, xi: ArrayLike, fill: ArrayLike, method: 
     if extrapolate:
         return Tracer(out)
     beyond = build.expand(outside, [(len(lead) + i, n) for i, n in enumerate(rest)])
-    return Tracer(where(beyond, build.broadcast_to(build.cast(lift(fill).node, dtype), out.shape), out))
+    return Tracer(where(beyond, build.broadcast_to(cast_node(fill, dtype), out.shape), out))
 
 
 class RegularGridInterpolator:

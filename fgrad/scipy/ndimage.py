@@ -11,7 +11,7 @@ from fgrad.errors import ShapeError, note_user_line
 from fgrad.numpy.common import as_array, broadcast, lift, public
 from fgrad.trace.arraylike import Array
 from fgrad.trace.frames import trim_public
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.build import add, mul, sub, where
@@ -95,7 +95,7 @@ def _mapped(input: ArrayLike, coordinates: Sequence[ArrayLike], cval: ArrayLike,
             factor = build.const(1, wide, shape) if weight is None else build.cast(weight, wide)
             entries.append((_MODES[mode](index, n), inside, factor))
         neighbours.append(entries)
-    filler = build.broadcast_to(build.cast(lift(cval).node, x.dtype), shape)
+    filler = build.broadcast_to(cast_node(cval, x.dtype), shape)
     flat = build.reshape(x, (x.size,))
     total = build.const(0, wide, shape)
     for corner in itertools.product(*neighbours):

@@ -412,7 +412,7 @@ def begin(ref: Ref, contents: UOp, reverse: UOp | None = None) -> None:
 
 def _own(value: Any, aval: Aval) -> Any:
     """`value` as a concrete array of exactly that aval, which nobody else has: it may be donated, this one not."""
-    node = build.broadcast_to(build.cast(lift(value).node, aval.dtype), aval.shape)
+    node = build.broadcast_to(cast_node(value, aval.dtype), aval.shape)
     array = execute([node])[0]
     return array.__copy__() if array is value else array
 

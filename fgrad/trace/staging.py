@@ -125,13 +125,14 @@ def trace(
     """Call `fun(*args, **kwargs)`, where `in_tree` is the structure of (args, kwargs), on one tracer for each aval.
 
     stands_for   what the parameters are, for a concrete stage
-    wide         parameters that carry a Python float in 64 bits, so that nothing is lost beside float64 arrays
+    wide         parameters that carry a Python float or complex with all its digits, so that nothing is lost beside
+                 float64 and complex128 arrays
     """
     check_may_trace(stage.what)
     with paused_gc():
         params = [
             open_param(
-                dt.float64 if i in wide else a.dtype,
+                (dt.complex128 if a.dtype.is_complex else dt.float64) if i in wide else a.dtype,
                 a.shape,
                 f"{names[i] if i < len(names) else f'argument {i}'} of {stage.what}",
             )
@@ -141,7 +142,8 @@ def trace(
         if stage.concrete is not None:
             stage.concrete.update(zip(params, stands_for, strict=True))
         tracers = [
-            Tracer(build.cast(p, a.dtype), a.weak, p) if i in wide else Tracer(p, a.weak)
+            Tracer(build.cast(p, dt.default_complex() if a.dtype.is_complex else a.dtype), a.weak, p)
+            if i in wide else Tracer(p, a.weak)
             for i, (p, a) in enumerate(zip(params, avals, strict=True))
         ]
         with opened(stage):

@@ -167,9 +167,13 @@ def scalar_fits(x: Any, dtype: DType) -> None:
 
 
 def cast_node(x: ArrayLike, dtype: DType) -> UOp:
-    """The node of `x` with that dtype; Python scalars become constants of it at once."""
+    """The node of `x` with that dtype; Python scalars become constants of it at once, with all their digits."""
     if is_scalar(x) and not isinstance(x, np.generic):
         scalar_fits(x, dtype)
+        if isinstance(x, complex) and not dtype.is_complex:
+            return build.cast(build.const(x, dt.complex128), dtype)
+        if isinstance(x, float) and not dtype.is_inexact:
+            return build.cast(build.const(x, dt.float64), dtype)
         return build.const(x, dtype)
     t = lift(x)
     return build.cast(t.node if t.wide is None or dtype.itemsize < 8 else t.wide, dtype)

@@ -105,7 +105,7 @@ def update_tangent(u: UOp, dold: Maybe, dvalue: Maybe) -> UOp:
         part = part_of(old, u)
         dpart = add_(None if dold is None else mul(part_of(dold, u), value), mul_(part, dvalue))
         return as_mode(u, Mode.SET, dold_, instantiate(dpart, part))
-    if writes_once(u):
+    if writes_once(u) and not u.dtype.is_complex:
         part = part_of(old, u)
         new = uop(Op.MAX if arg.mode is Mode.MAX else Op.MIN, (part, value))
         dpart_old = None if dold is None else part_of(dold, u)

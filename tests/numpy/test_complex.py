@@ -36,6 +36,31 @@ def test_parts_are_multiplied_at_computed_indices(same: Callable[..., None]) -> 
     same(slope, [Z[0, 1] * 3, Z[0, 1] * 2j, Z[0, 2]])
 
 
+@pytest.mark.parametrize("part", PARTS, ids=str)
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_parts_take_the_first_or_last_number(name: str, part: Any, same: Callable[..., None]) -> None:
+    """By real part, then by imaginary part; NaN stays."""
+    rng = np.random.default_rng(4)
+    z = np.where(rng.random(Z.shape) < 0.2, np.nan, Z)
+    values = rng.integers(-3, 4, Z[part].shape) + 1j * rng.integers(-3, 4, Z[part].shape)
+    wanted = z.copy()
+    getattr(np, name + "imum").at(wanted, part, values)
+    same(getattr(fnp.array(z).at[part], name)(values), wanted)
+
+
+def test_what_is_taken_has_the_derivative() -> None:
+    def cost(z: Any, v: Any, part: Any, name: str) -> Any:
+        return (getattr(z.at[part], name)(v) * np.array([1, 2j, 3])).real.sum()
+
+    z, v = np.array([1 + 1j, 2, 3 - 1j]), np.array([1 + 2j, 1 + 0j])
+    for part in (slice(0, 2), np.array([0, 1])):
+        for name, taken in (("max", [1, 0]), ("min", [0, 1])):  # whether the value is taken
+            dz, dv = grad(cost, (0, 1))(z, v, part, name)
+            slope = np.array([1, 2j])
+            np.testing.assert_allclose(dv, slope * taken)
+            np.testing.assert_allclose(dz, [*(slope * (1 - np.array(taken))), 3])
+
+
 def test_powers_leave_the_other_elements_alone() -> None:
     z = np.array([0.1 + 0.2j, 1 + 1j, 0.3 - 0.7j])
     out = np.asarray(fnp.array(z).at[1].power(2))

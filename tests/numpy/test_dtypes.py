@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fgrad.numpy as fnp
+from fgrad import jit
 from fgrad.errors import DtypeError
 from fgrad.uop.dtype import FLOAT8
 
@@ -39,6 +40,57 @@ def test_result_type_takes_numbers_and_arrays() -> None:
     assert fnp.result_type(np.float64(1), fnp.ones(1)) == np.float64
     with pytest.raises(DtypeError, match="'nothing' of type str is no dtype"):
         fnp.result_type("nothing")
+
+
+X64 = np.linspace(0.05, 1, 7)
+INTS, BEYOND = np.array([1, 2, 3]), 2**53 + 1  # that integer is no float64
+NUMBERS: list[Callable[[Any], Any]] = [
+    lambda m: m.pad(X64, 2, constant_values=0.1),
+    lambda m: m.pad(INTS, 2, constant_values=BEYOND),
+    lambda m: m.pad(X64 + 0j, 2, constant_values=0.1 + 0.2j),
+    lambda m: m.pad(X64, 2, mode="linear_ramp", end_values=0.1),
+    lambda m: m.insert(X64, 2, 0.1),
+    lambda m: m.insert(INTS, 2, BEYOND),
+    lambda m: m.ediff1d(X64, to_begin=0.1, to_end=0.3),
+    lambda m: m.where(X64 > 0.5, X64 + 0j, 0.1 + 0.2j),
+    lambda m: m.piecewise(X64, [X64 > 0.5], [0.1, 0.2]),
+    lambda m: m.piecewise(INTS, [INTS > 1], [BEYOND, 0]),
+    lambda m: m.sum(X64, initial=0.1),
+    lambda m: m.sum(INTS, initial=BEYOND),
+    lambda m: m.prod(X64, initial=0.1),
+    lambda m: m.max(X64, initial=1.1),
+    lambda m: m.min(X64, initial=0.01),
+    lambda m: m.max(INTS, initial=BEYOND),
+    lambda m: m.nansum(X64, initial=0.1),
+    lambda m: m.linspace(0.1, 0.7, 5, dtype=np.float64),
+    lambda m: m.logspace(0.1, 0.7, 5, base=2.1, dtype=np.float64),
+    lambda m: m.geomspace(0.1, 0.7, 5, dtype=np.float64),
+    lambda m: m.var(X64, ddof=0.1),
+    lambda m: m.unwrap(X64 * 9, discont=2.1, period=1.1),
+    lambda m: m.interp(np.array([-1.0, 0.3, 9]), X64, X64 * 2, left=0.1, right=0.7),
+    lambda m: m.interp(np.array([-1.0, 0.3, 9]), X64, X64 * 2, period=1.1),
+    lambda m: m.histogram_bin_edges(X64, 3, range=(0.1, 0.7)),
+    lambda m: m.isclose(X64, X64 + 1e-9, rtol=0, atol=1 + 1e-10 - 1),
+    lambda m: m.multiply(X64 + 0j, 0.1 + 0.2j),
+]
+
+
+@pytest.mark.parametrize("f", range(len(NUMBERS)))
+def test_python_numbers_keep_their_digits_beside_64_bits(f: int) -> None:
+    got, wanted = np.asarray(NUMBERS[f](fnp)), NUMBERS[f](np)
+    assert got.dtype == wanted.dtype
+    exact = wanted.dtype.kind not in "fc"
+    np.testing.assert_allclose(got, wanted, rtol=0 if exact else 1e-14, atol=0)
+
+
+def test_complex_numbers_keep_their_digits_in_every_call() -> None:
+    x, z = fnp.array([1.0, 2.0], np.complex128), 0.1 + 0.2j
+    for _ in range(3):  # compiled, remembered, by generated code
+        for f in (fnp.multiply, jit(lambda x, z: x * z), lambda x, z: x * z):
+            np.testing.assert_array_equal(f(x, z), np.asarray(x) * z)
+        assert (fnp.array([1.0], np.complex64) * z).dtype == np.complex64
+        assert (fnp.array([1.0]) * z).dtype == np.complex64 and fnp.asarray(z).dtype == np.complex64
+    np.testing.assert_array_equal(fnp.multiply(1e300 + 0j, fnp.array([0.5], np.complex128)), [5e299])
 
 
 def test_casting_rules() -> None:

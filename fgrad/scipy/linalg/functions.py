@@ -8,10 +8,10 @@ from typing import Any
 from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.numpy import matrix_functions, solves, spectra
 from fgrad.numpy.blocks import across, adjoint, diagonal, like, mm
-from fgrad.numpy.common import lift, public
+from fgrad.numpy.common import public
 from fgrad.numpy.operands import matrices, same_batch
 from fgrad.trace.arraylike import Array
-from fgrad.trace.tracer import ArrayLike, Tracer
+from fgrad.trace.tracer import ArrayLike, Tracer, cast_node
 from fgrad.uop import build
 
 __all__ = ["expm", "expm_frechet", "funm", "polar", "sqrtm"]
@@ -77,7 +77,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """
     given = matrices("funm", A, square=(True,))
     w, v = spectra.eig(given.nodes[0])
-    values = build.cast(lift(func(Tracer(w))).node, v.dtype)
+    values = cast_node(func(Tracer(w)), v.dtype)
     scaled = build.mul(v, across(values, v.shape[-2]))
     return given.result(adjoint(solves.solve(adjoint(v), adjoint(scaled))))
 
