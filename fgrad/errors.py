@@ -264,10 +264,14 @@ class KeyReuseError(FgradError, RuntimeError):
     Raised under ``FGRAD_CHECK=keys`` only. Every function of `fgrad.random` that draws numbers, and
     `split`, use up the key that they are given; `fold_in` does not.
 
-    Example: ``random.normal(key) + random.normal(key)``, which is twice the same number.
-
     Way out: the message names both uses. Take a new key for each: ``key, sub = random.split(key)``;
     where the same numbers are meant, ``random.clone(key)``.
+
+    >>> key = random.key(0)
+    >>> with config.override(check="keys"):
+    ...     random.normal(key) + random.normal(key)
+    Traceback (most recent call last):
+    fgrad.errors.KeyReuseError: random.normal (...) takes a key that random.normal (...) has taken before, ...
     """
 
 
