@@ -45,6 +45,8 @@ from fgrad.trace.checkpoint import checkpoint as checkpoint
 from fgrad.trace.custom_jvp import custom_jvp as custom_jvp
 from fgrad.trace.custom_vjp import custom_gradient as custom_gradient
 from fgrad.trace.custom_vjp import custom_vjp as custom_vjp
+from fgrad.trace.gradient import grad as grad
+from fgrad.trace.gradient import value_and_grad as value_and_grad
 from fgrad.trace.jacobian import hessian as hessian
 from fgrad.trace.jacobian import jacfwd as jacfwd
 from fgrad.trace.jacobian import jacrev as jacrev
@@ -55,11 +57,9 @@ from fgrad.trace.ref import freeze as freeze
 from fgrad.trace.ref import new_ref as new_ref
 from fgrad.trace.ref import swap as swap
 from fgrad.trace.stage import suspended as ensure_compile_time_eval
-from fgrad.trace.transforms import grad as grad
 from fgrad.trace.transforms import jvp as jvp
 from fgrad.trace.transforms import linear_transpose as linear_transpose
 from fgrad.trace.transforms import linearize as linearize
-from fgrad.trace.transforms import value_and_grad as value_and_grad
 from fgrad.trace.transforms import vjp as vjp
 from fgrad.trace.vmap import vmap as vmap
 from fgrad.uop import infer as _infer  # noqa: F401  fills the table of shapes

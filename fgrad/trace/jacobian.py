@@ -9,10 +9,11 @@ from typing import Any
 from fgrad.errors import DtypeError
 from fgrad.trace import tree
 from fgrad.trace.apply import check_leaves, operand
+from fgrad.trace.differentiated import ArgNums, bind, need_differentiable, positions_of, without_aux
 from fgrad.trace.frames import trimmed
 from fgrad.trace.staging import function_name, need_function
 from fgrad.trace.tracer import Tracer
-from fgrad.trace.transforms import ArgNums, _bind, _differentiable, _positions, _split_aux, linearize, vjp
+from fgrad.trace.transforms import linearize, vjp
 from fgrad.trace.vmap import vmap
 from fgrad.uop import build
 from fgrad.uop.aval import Aval
@@ -54,13 +55,13 @@ def _prepare(
     holomorphic: bool,
     allow_int: bool,
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[Tracer], tree.TreeDef]:
-    at = _positions(argnums, args, what)
+    at = positions_of(argnums, args, what)
     moving = tuple([args[i] for i in at])
     leaves, spec = tree.flatten(moving)
     check_leaves(leaves, spec, what, at)
     operands = [operand(x) for x in leaves]
-    _differentiable(operands, spec, what, holomorphic, allow_int, at)
-    return _bind(fun, args, kwargs, at), moving, operands, spec
+    need_differentiable(operands, spec, what, holomorphic, allow_int, at)
+    return bind(fun, args, kwargs, at), moving, operands, spec
 
 
 def jacfwd(
@@ -79,7 +80,7 @@ def jacfwd(
     @trimmed
     @wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        target, sizes = _split_aux(fun, "jacfwd") if has_aux else (fun, [])
+        target, sizes = without_aux(fun, "jacfwd") if has_aux else (fun, [])
         bound, moving, operands, spec = _prepare(target, args, kwargs, argnums, "jacfwd", holomorphic, False)
         result = linearize(bound, *moving, has_aux=has_aux)
         f_jvp = result[1]
@@ -121,7 +122,7 @@ def jacrev(
     @trimmed
     @wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        target, _ = _split_aux(fun, "jacrev") if has_aux else (fun, [])
+        target, _ = without_aux(fun, "jacrev") if has_aux else (fun, [])
         bound, moving, operands, spec = _prepare(target, args, kwargs, argnums, "jacrev", holomorphic, allow_int)
         result = vjp(bound, *moving, has_aux=has_aux)
         out, back = result[:2]

@@ -1,4 +1,4 @@
-"""grad and its family: the public transforms of differentiation, as functions on functions.
+"""jvp, linearize, vjp and linear_transpose: the transforms of differentiation, as functions on functions.
 
 Each traces its function once (`close_over`), transforms the Program (memoised), and applies the result. Arguments
 that are not differentiated are passed through untouched.
@@ -12,21 +12,14 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-import numpy as np
 import optree
 
-from fgrad.errors import ArgumentError, DtypeError, NonScalarGradError, OrderingError, ShapeError, describe
+from fgrad.errors import ArgumentError, DtypeError, OrderingError, ShapeError, describe
 from fgrad.trace import tree
 from fgrad.trace.apply import Closed, apply, check_leaves, close_over, operand
 from fgrad.trace.custom import with_known_refs
-from fgrad.trace.derive import (
-    gradient_program,
-    holds_rules,
-    jvp_program,
-    linearize_program,
-    transpose_from,
-    with_values,
-)
+from fgrad.trace.derive import holds_rules, jvp_program, linearize_program, transpose_from, with_values
+from fgrad.trace.differentiated import without_aux, zero_tangent
 from fgrad.trace.frames import trim, trimmed
 from fgrad.trace.ref import Held, Ref, carried, hide_refs, show_refs, uncarried
 from fgrad.trace.stage import Stage
@@ -37,92 +30,6 @@ from fgrad.uop import build
 from fgrad.uop.aval import Aval
 from fgrad.uop.node import UOp
 from fgrad.uop.program import Program
-
-ArgNums = int | Sequence[int]
-
-
-def _positions(argnums: ArgNums, args: Sequence[Any], what: str) -> tuple[int, ...]:
-    """argnums as non-negative positions in `args`."""
-    many: tuple[Any, ...] = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
-    for i in many:
-        if not isinstance(i, int):
-            raise ArgumentError(f"{what}: argnums are positions of arguments, integers from 0 on, got {argnums!r}")
-        if not -len(args) <= i < len(args):
-            raise ArgumentError(
-                f"{what} with argnums={argnums} needs that argument by position, but was called with {len(args)} "
-                f"positional argument{'s' if len(args) != 1 else ''}"
-            )
-    return tuple([i % len(args) for i in many])
-
-
-def _bind(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], at: Sequence[int]
-) -> Callable[..., Any]:
-    """`fun` as a function of the arguments at positions `at` only."""
-
-    def bound(*moving: Any) -> Any:
-        full = list(args)
-        for i, x in zip(at, moving, strict=True):
-            full[i] = x
-        return fun(*full, **kwargs)
-
-    bound.__name__ = function_name(fun)
-    return bound
-
-
-def _split_aux(fun: Callable[..., Any], what: str) -> tuple[Callable[..., Any], list[Any]]:
-    """`fun` returning (out, aux), as a function that returns (out, aux) with aux checked to be a pair."""
-    sizes: list[Any] = []
-
-    def pair(*args: Any, **kwargs: Any) -> Any:
-        result = fun(*args, **kwargs)
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise TypeError(
-                f"{what} with has_aux=True needs a function that returns a pair (output, aux), but "
-                f"{function_name(fun)} returned {describe(result)}"
-            )
-        sizes.append(tree.structure(result[0]))
-        return result
-
-    pair.__name__ = function_name(fun)
-    return pair, sizes
-
-
-def _differentiable(
-    operands: Sequence[Tracer],
-    spec: tree.TreeDef,
-    what: str,
-    holomorphic: bool,
-    allow_int: bool,
-    at: Sequence[int] | None = None,
-) -> None:
-    """Raise DtypeError for operands, leaves of a tuple of the arguments at positions `at`, that have no derivative."""
-    for i, t in enumerate(operands):
-        dtype = t.node.dtype
-        first, *steps = spec.accessors()[i]
-        path = f"args[{first.entry if at is None else at[first.entry]}]" + "".join([s.codify("") for s in steps])
-        if holomorphic:
-            if not dtype.is_complex:
-                raise DtypeError(
-                    f"{what} with holomorphic=True requires inputs with complex dtype, but got {dtype} ({path})"
-                )
-        elif dtype.is_complex and what == "jacfwd":
-            raise DtypeError(
-                f"jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype} "
-                f"({path}); use holomorphic=True for the derivative of a holomorphic function, or jvp"
-            )
-        elif dtype.is_complex and what != "jacrev":
-            continue
-        elif not dtype.is_inexact and not allow_int:
-            raise DtypeError(
-                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but "
-                f"got {dtype} ({path}); convert it with .astype(float32), or leave it out of argnums, or pass "
-                "allow_int=True"
-            )
-
-
-def _zero_tangent(aval: Aval) -> Any:
-    return np.zeros(aval.shape, float0)
 
 
 def _close(fun: Callable[..., Any], args: Sequence[Any], what: str) -> tuple[Closed, list[Tracer], tree.TreeDef]:
@@ -146,113 +53,6 @@ def _close(fun: Callable[..., Any], args: Sequence[Any], what: str) -> tuple[Clo
 def _without_refs(x: Any) -> Any:
     """A pytree of cotangents, None in the places of Refs."""
     return tree.map_(lambda leaf: None if isinstance(leaf, Held) else leaf, x, is_leaf=lambda y: isinstance(y, Held))
-
-
-def value_and_grad(
-    fun: Callable[..., Any],
-    argnums: ArgNums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Sequence[Any] = (),
-) -> Callable[..., Any]:
-    """A function that returns `fun`'s value and its gradient with respect to the arguments at `argnums`.
-
-    fun       returns a real scalar (or a pair (scalar, aux) with `has_aux`)
-    argnums   position or positions to differentiate; these arguments are pytrees of floating arrays
-
-    The gradient has the structure of the argument (a tuple of them for several positions).
-    Raises NonScalarGradError for other outputs, DtypeError for integer inputs unless `allow_int`.
-
-    >>> value_and_grad(lambda x: x ** 2)(3.0)
-    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
-    """
-    if reduce_axes:
-        raise NotImplementedError("reduce_axes is not supported; apply lax.psum to the gradient instead")
-    need_function(fun, "grad")
-
-    @trimmed
-    @wraps(fun)
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        at = _positions(argnums, args, "grad")
-        target, sizes = _split_aux(fun, "grad") if has_aux else (fun, [])
-        moving = tuple([args[i] for i in at])
-        leaves, spec = tree.flatten(moving)
-        check_leaves(leaves, spec, "grad", at=at)
-        operands = [operand(x) for x in leaves]
-        _differentiable(operands, spec, "grad", holomorphic, allow_int, at)
-
-        def derived() -> tuple[Closed, Program]:
-            stage = Stage(f"grad({function_name(fun)})", concrete=True, is_reversed=True)
-            bound = _bind(target, args, kwargs, at)
-            closed = close_over(bound, operands, tree.structure((moving, {})), stage)
-            _check_scalar(fun, closed, sizes[-1] if has_aux else closed.out_tree, holomorphic)
-            wrt = tuple([closed.captured + i for i, t in enumerate(operands) if t.node.dtype.is_inexact])
-            return closed, with_values(gradient_program, closed.program, closed.nodes, wrt, closed.reversed_refs)
-
-        closed, program = with_known_refs(derived)
-        weak = [a.weak for a in closed.out_avals] + [False] * closed.hidden
-        weak += [t.weak for t in operands if t.node.dtype.is_inexact]
-        results = apply(program, closed.nodes, weak, closed.refs)
-        n = len(closed.out_avals)
-        value = tree.unflatten(closed.out_tree, results[:n])
-        moved = iter(results[n + closed.hidden :])
-        grads = [next(moved) if t.node.dtype.is_inexact else _zero_tangent(t.aval) for t in operands]
-        gradient = tree.unflatten(spec, grads)
-        return value, gradient[0] if isinstance(argnums, int) else gradient
-
-    return value_and_gradient
-
-
-def _check_scalar(fun: Callable[..., Any], closed: Closed, out_tree: tree.TreeDef, holomorphic: bool) -> None:
-    name = function_name(fun)
-    if out_tree.num_leaves != 1 or not out_tree.is_leaf():
-        nothing = out_tree.num_leaves == 0
-        raise NonScalarGradError(
-            f"grad needs a function that returns one scalar, but {name} returned {tree.kind_of(out_tree)}; "
-            + ("is a return missing?" if nothing else "use has_aux=True for extra outputs, or vjp / jacrev")
-        )
-    aval = closed.out_avals[0]
-    if aval.shape != ():
-        raise NonScalarGradError(
-            f"Gradient only defined for scalar-output functions. Output of {name} had shape: {aval.shape}; sum it, or "
-            "use jacrev, or vmap(grad(...)) for one gradient for each element"
-        )
-    if not aval.dtype.is_inexact or (aval.dtype.is_complex and not holomorphic):
-        raise NonScalarGradError(
-            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
-            f"{aval.dtype} from {name}; " + (
-                "take its real part or abs, or use holomorphic=True"
-                if aval.dtype.is_complex
-                else "convert it to a float"
-            )
-        )
-
-
-def grad(
-    fun: Callable[..., Any],
-    argnums: ArgNums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Sequence[Any] = (),
-) -> Callable[..., Any]:
-    """A function that returns the gradient of the scalar function `fun`; with `has_aux`, the pair (gradient, aux).
-
-    Parameters and errors as in `value_and_grad`.
-
-    >>> grad(lambda x: x ** 3)(2.0)
-    Array(12., dtype=float32, weak_type=True)
-    """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
-
-    @trimmed
-    @wraps(fun)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = both(*args, **kwargs)
-        return (g, value[1]) if has_aux else g
-
-    return gradient
 
 
 def _tangents(
@@ -315,7 +115,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
             )
     if len(primals) != len(tangents):
         raise TypeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
-    target, sizes = _split_aux(fun, "jvp") if has_aux else (fun, [])
+    target, sizes = without_aux(fun, "jvp") if has_aux else (fun, [])
 
     def derived() -> tuple[Closed, list[Tracer | None], int, Program]:
         closed, operands, spec = _close(target, primals, "jvp")
@@ -331,7 +131,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     results = apply(program, nodes, weak, closed.refs)
     n = len(closed.out_avals)
     moved = iter(results[n + closed.hidden :])
-    douts = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in closed.out_avals[:keep]]
+    douts = [next(moved) if a.dtype.is_inexact else zero_tangent(a) for a in closed.out_avals[:keep]]
     out = tree.unflatten(closed.out_tree, results[:n])
     if has_aux:
         return out[0], tree.unflatten(sizes[-1], douts), out[1]
@@ -362,7 +162,7 @@ class _Linear:
         given = _tangents(self.in_avals, self.in_tree, tangents, "the linear function")
         nodes = [*residuals, *[t.node for t in given if t is not None]]
         moved = iter(apply(self.program, nodes, [a.weak for a in self.out_avals if a.dtype.is_inexact]))
-        out = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in self.out_avals]
+        out = [next(moved) if a.dtype.is_inexact else zero_tangent(a) for a in self.out_avals]
         return tree.unflatten(self.out_tree, out)
 
     def backward(self, residuals: list[UOp], cotangents: tuple[Any, ...]) -> Any:
@@ -381,7 +181,7 @@ class _Linear:
         contents = [carried(lift(r.get()).node) for r in self.refs]
         nodes = [*residuals, *[t.node for t in cts if t is not None], *contents]
         moved = iter(apply(back, nodes, [a.weak for a in self.in_avals if a.dtype.is_inexact]))
-        grads = [next(moved) if a.dtype.is_inexact else _zero_tangent(a) for a in self.in_avals]
+        grads = [next(moved) if a.dtype.is_inexact else zero_tangent(a) for a in self.in_avals]
         for ref in self.refs:
             ref.put(Tracer(uncarried(lift(next(moved)).node, ref.aval)))
         return _without_refs(tree.unflatten(self.in_tree, grads))
@@ -483,7 +283,7 @@ def _linearized(
     fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
 ) -> tuple[Any, Linearized, Any]:
     """-> (out, linear function, aux)."""
-    target, sizes = _split_aux(fun, what) if has_aux else (fun, [])
+    target, sizes = without_aux(fun, what) if has_aux else (fun, [])
 
     def derived() -> tuple[Any, ...]:
         closed, operands, spec = _close(target, primals, what)
@@ -564,7 +364,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
 
 def _loose_integers(leaves: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
     """Whatever stands for the cotangent of an integer output is nothing."""
-    return [x if a.dtype.is_inexact else _zero_tangent(a) for x, a in zip(leaves, avals, strict=True)]
+    return [x if a.dtype.is_inexact else zero_tangent(a) for x, a in zip(leaves, avals, strict=True)]
 
 
 @trimmed

@@ -13,7 +13,7 @@ from fgrad.errors import ArgumentError, ShapeError, note_user_line
 from fgrad.lax.loops import while_loop
 from fgrad.run.jit import jit
 from fgrad.scipy.optimize.line_search import search
-from fgrad.trace.transforms import value_and_grad
+from fgrad.trace.gradient import value_and_grad
 
 _LIMITED = ("l-bfgs", "l-bfgs-experimental-do-not-rely-on-this")
 _OPTIONS = {"maxiter", "norm", "gtol", "line_search_maxiter", "maxcor"}
