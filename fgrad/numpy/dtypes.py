@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -15,20 +15,59 @@ from fgrad.uop import build
 from fgrad.uop import dtype as dt
 from fgrad.uop.dtype import Kind, to_dtype
 
-bool_ = np.bool_
-int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
-uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
-float8_e4m3fn, float8_e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
-float8_e3m4, float8_e4m3 = ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3
-float8_e4m3b11fnuz, float8_e4m3fnuz = ml_dtypes.float8_e4m3b11fnuz, ml_dtypes.float8_e4m3fnuz
-float8_e5m2fnuz = ml_dtypes.float8_e5m2fnuz
+_T = TypeVar("_T")
+
+
+class _Called(type):
+    """Of scalar types that convert traced values too; otherwise they are, and equal, NumPy's."""
+
+    def __call__(cls, *args: Any) -> Any:
+        numpy_type = cls.__mro__[1]
+        if len(args) == 1 and isinstance(args[0], Array):
+            return args[0].astype(numpy_type)
+        return numpy_type(*args)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.__mro__[1]
+
+    def __hash__(cls) -> int:
+        return hash(cls.__mro__[1])
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.__mro__[1])
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.__mro__[1])
+
+
+def _called(numpy_type: type[_T], name: str = "") -> type[_T]:
+    """`numpy_type`, under `name` if that is not its own, made to convert arrays and traced values."""
+    name = name or numpy_type.__name__
+    doc = f"""The dtype of {name} numbers; called, it converts numbers, arrays and traced values.
+
+    >>> fnp.{name}(fnp.array([0, 1])).dtype == fnp.{name}
+    True
+    """
+    made: Any = _Called(name, (numpy_type,), {"__module__": "fgrad.numpy", "__slots__": (), "__doc__": doc})
+    out: type[_T] = made
+    return out
+
+
+bool_ = _called(np.bool_, "bool_")
+int8, int16, int32, int64 = _called(np.int8), _called(np.int16), _called(np.int32), _called(np.int64)
+uint8, uint16, uint32, uint64 = _called(np.uint8), _called(np.uint16), _called(np.uint32), _called(np.uint64)
+float8_e4m3fn, float8_e5m2 = _called(ml_dtypes.float8_e4m3fn), _called(ml_dtypes.float8_e5m2)
+float8_e3m4, float8_e4m3 = _called(ml_dtypes.float8_e3m4), _called(ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz, float8_e4m3fnuz = _called(ml_dtypes.float8_e4m3b11fnuz), _called(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2fnuz = _called(ml_dtypes.float8_e5m2fnuz)
 # Names only: an array of them raises DtypeError, which says what to use.
 float8_e8m0fnu, float4_e2m1fn = ml_dtypes.float8_e8m0fnu, ml_dtypes.float4_e2m1fn
 float6_e2m3fn, float6_e3m2fn = ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn
 int1, int2, int4 = ml_dtypes.int1, ml_dtypes.int2, ml_dtypes.int4
 uint1, uint2, uint4 = ml_dtypes.uint1, ml_dtypes.uint2, ml_dtypes.uint4
-float16, bfloat16, float32, float64 = np.float16, ml_dtypes.bfloat16, np.float32, np.float64
-complex64, complex128 = np.complex64, np.complex128
+float16, bfloat16 = _called(np.float16), _called(ml_dtypes.bfloat16)
+float32, float64 = _called(np.float32), _called(np.float64)
+complex64, complex128 = _called(np.complex64), _called(np.complex128)
 int_, uint, single, double, csingle, cdouble = (
     int64,
     uint64,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.config import config
 from fgrad.errors import ArgumentError, DtypeError, ShapeError, note_user_line
 from fgrad.random.continuous import (
     DTypeLike,
@@ -268,8 +269,10 @@ def _choose(key: Any, x: ArrayLike | None, a: int, shape: Any, replace: bool, p:
             picked = build.slice_axis(shuffle_node(words, node, 0), 0, 0, draws)
             return Tracer(build.reshape(picked, size))
         if replace:
-            zero, end = build.const(0, dt.int64), build.const(n, dt.int64)
-            ind = randint_node(words, size, zero, end, dt.int64)
+            # of as many bits as with other libraries: who calls `choice` cannot ask for them
+            kind = dt.int64 if config.enable_x64 or n >= 1 << 31 else dt.int32
+            ind = randint_node(words, size, build.const(0, kind), build.const(n, kind), kind)
+            ind = build.cast(ind, dt.int64)
         else:
             ind = build.slice_axis(shuffle_node(words, build.iota(n, dt.int64), 0), 0, 0, draws)
     else:

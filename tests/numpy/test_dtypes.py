@@ -1,12 +1,14 @@
 """Dtypes, promotion, casts, limits; and the public names."""
 
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fgrad
 import fgrad.numpy as fnp
 from fgrad import jit
 from fgrad.errors import DtypeError
@@ -14,7 +16,7 @@ from fgrad.uop.dtype import FLOAT8
 
 
 def test_names_are_numpys() -> None:
-    assert fnp.float32 is np.float32 and fnp.bool is np.bool_ and fnp.newaxis is None
+    assert fnp.float32 == np.float32 and fnp.bool == np.bool_ and fnp.newaxis is None
     assert fnp.ndarray is type(fnp.ones(1)).__mro__[1]
     assert fnp.zeros(2, fnp.bfloat16).dtype == fnp.bfloat16
 
@@ -183,7 +185,28 @@ def test_bits_of_floats_are_refused_with_the_way_out() -> None:
 
 
 def test_configuration_chooses_the_default_float() -> None:
-    assert fnp.float_ is np.float32 and fnp.complex_ is np.complex64
+    assert fnp.float_ == np.float32 and fnp.complex_ == np.complex64
     missing: Any = fnp
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = missing.nothing
+
+
+def test_scalar_types_convert_traced_values_and_arrays() -> None:
+    assert fgrad.jit(lambda x: fnp.float32(x) / 2)(3) == 1.5
+    assert fgrad.jit(lambda x: fnp.int32(x))(3.7).dtype == np.int32
+    assert fgrad.grad(lambda x: fnp.float16(x) ** 2)(3.0) == 6.0
+    np.testing.assert_array_equal(fgrad.vmap(fnp.bool_)(fnp.arange(2)), [False, True])
+    halves = fnp.bfloat16(fnp.array([1.0, 2.5]))
+    assert isinstance(halves, fgrad.Array) and halves.dtype == fnp.bfloat16
+    number = fnp.float32(0.1)
+    assert type(number) is np.float32 and fnp.float64("inf") == np.inf and fnp.int8() == 0
+
+
+def test_scalar_types_are_those_of_numpy_for_numpy_and_for_python() -> None:
+    for mine, numpys in ((fnp.float32, np.float32), (fnp.bool_, np.bool_), (fnp.int64, np.int64)):
+        assert mine == numpys and numpys == mine and {numpys: 1}[mine] == {mine: 1}[numpys] == 1
+        assert np.dtype(mine) is np.dtype(numpys) and np.zeros(2, mine).dtype == numpys
+        assert isinstance(numpys(1), mine) and issubclass(mine, np.generic) and issubclass(numpys, mine)
+        assert pickle.loads(pickle.dumps(mine)) is mine
+    assert fnp.float32 != np.float64 and fnp.float32 != fnp.float64
+    assert np.issubdtype(fnp.float32, np.floating) and not fnp.issubdtype(fnp.float32, fnp.integer)

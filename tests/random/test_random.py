@@ -88,7 +88,7 @@ EXPECTED = {
         [-1.7620434761047363, -0.3513779640197754, 5.444042682647705, 2.351099967956543]
     ),
     "randint64": [76, 55, 3, 83, 71, 26],
-    "choice": [5, 8, 3, 1, 5, 6],
+    "choice": [4, 4, 1, 9, 9, 9],
     "bits uint64": [7871734211187709741, 276886910877598708, 10591095138341673235],
     "uniform float64": [0.7069102665996363, -0.9399597219387417, 1.2965776715981407],
     "normal float64": [-0.18471174528191162, -2.169824560397754, 0.18693555179382582],
@@ -208,6 +208,13 @@ def test_keys_count_all_64_bits_of_a_seed() -> None:
         random.key(1 << 64)
     with pytest.raises(errors.DtypeError, match="a seed is an integer"):
         random.key(1.5)
+
+
+def test_choice_draws_indices_of_as_many_bits_as_the_default_integers_of_other_libraries() -> None:
+    with config.override(enable_x64=True):
+        assert np.asarray(random.choice(random.key(KEY), 10, (6,))).tolist() == [5, 8, 3, 1, 5, 6]
+    rows = random.choice(random.key(KEY), np.arange(20).reshape(2, 10), (6,), axis=1)
+    assert np.asarray(rows[0]).tolist() == EXPECTED["choice"] and rows.dtype == np.int64
 
 
 def test_a_traced_seed_gives_the_same_key() -> None:
