@@ -1,136 +1,39 @@
 """Pytrees: nested containers of arrays, and functions over them.
 
-Lists, tuples, named tuples, dictionaries (ordered by key) and registered classes are containers;
-None is an empty one;
+Lists, tuples, named tuples, dictionaries (ordered by key) and registered classes are containers; None is an empty one;
 everything else is a leaf.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import optree
 
 from fgrad.errors import ArgumentError
 from fgrad.trace import tree as trees
+from fgrad.trace.containers import Partial as Partial
+from fgrad.trace.containers import register_dataclass as register_dataclass
+from fgrad.trace.containers import register_pytree_node as register_pytree_node
+from fgrad.trace.containers import register_pytree_node_class as register_pytree_node_class
+from fgrad.trace.containers import register_pytree_with_keys as register_pytree_with_keys
+from fgrad.trace.containers import register_pytree_with_keys_class as register_pytree_with_keys_class
+from fgrad.trace.containers import register_static as register_static
 from fgrad.trace.frames import trim_public
+from fgrad.trace.paths import DictKey as DictKey
+from fgrad.trace.paths import FlattenedIndexKey as FlattenedIndexKey
+from fgrad.trace.paths import GetAttrKey as GetAttrKey
+from fgrad.trace.paths import KeyEntry as KeyEntry
+from fgrad.trace.paths import KeyPath as KeyPath
+from fgrad.trace.paths import SequenceKey as SequenceKey
+from fgrad.trace.paths import key_of
+from fgrad.trace.paths import keystr as keystr
 
-T = TypeVar("T")
 PyTreeDef = optree.PyTreeSpec
 IsLeaf = Callable[[Any], bool] | None
 NAMESPACE = trees.NAMESPACE
-
-
-def _register(nodetype: Any, flatten: Any, unflatten: Any, **options: Any) -> None:
-    """Register with optree, which warns of named tuples: that such a class gets functions of its own is meant."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*is a subclass of `collections.namedtuple`", category=UserWarning)
-        optree.register_pytree_node(nodetype, flatten, unflatten, **options)
-
-
-# ---- paths
-@dataclasses.dataclass(frozen=True)
-class SequenceKey:
-    """The step to element `idx` of a list or tuple.
-
-    >>> tree_leaves_with_path([5])[0][0]
-    (SequenceKey(idx=0),)
-    """
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class DictKey:
-    """The step to the value at `key` of a dictionary.
-
-    >>> str(DictKey("w"))
-    "['w']"
-    """
-
-    key: Hashable
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
-    """The step to attribute `name`.
-
-    >>> str(GetAttrKey("w"))
-    '.w'
-    """
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-
-@dataclasses.dataclass(frozen=True)
-class FlattenedIndexKey:
-    """The step to child number `key` of a class registered without keys.
-
-    >>> str(FlattenedIndexKey(0))
-    '[<flat index 0>]'
-    """
-
-    key: int
-
-    def __str__(self) -> str:
-        return f"[<flat index {self.key}>]"
-
-
-KeyEntry = SequenceKey | DictKey | GetAttrKey | FlattenedIndexKey
-KeyPath = tuple[Any, ...]
-
-
-class _KeyedEntry(optree.PyTreeEntry):
-    """A step whose entry is the key that the class gave."""
-
-    def codify(self, node: str = "") -> str:
-        """The code that takes this step from `node`."""
-        return f"{node}{self.entry}"
-
-    def __call__(self, obj: Any) -> Any:
-        key = self.entry
-        if isinstance(key, GetAttrKey):
-            return getattr(obj, key.name)
-        return obj[key.idx if isinstance(key, SequenceKey) else key.key]
-
-
-def _key(entry: Any) -> Any:
-    if isinstance(entry, _KeyedEntry):
-        return entry.entry
-    if isinstance(entry, optree.NamedTupleEntry):
-        return GetAttrKey(entry.field)
-    if isinstance(entry, optree.MappingEntry):
-        return DictKey(entry.entry)
-    if isinstance(entry, optree.SequenceEntry):
-        return SequenceKey(entry.entry)
-    if isinstance(entry, optree.GetAttrEntry):
-        return GetAttrKey(entry.entry)
-    return FlattenedIndexKey(entry.entry)
-
-
-def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: `['w'][0]`; with `simple` the bare names joined by `separator`.
-
-    >>> keystr((DictKey("w"), SequenceKey(0)))
-    "['w'][0]"
-    """
-    if not simple:
-        return separator.join([str(k) for k in keys])
-    names = [getattr(k, "name", getattr(k, "key", getattr(k, "idx", k))) for k in keys]
-    return separator.join([str(n) for n in names])
 
 
 # ---- flattening
@@ -191,7 +94,7 @@ def tree_flatten_with_path(
     if is_leaf_takes_path and is_leaf is not None:
         is_leaf = _replayed(_decisions(tree, is_leaf, ()))
     leaves, treedef = trees.flatten(tree, is_leaf)
-    paths = [tuple([_key(e) for e in a]) for a in treedef.accessors()]
+    paths = [tuple([key_of(e) for e in a]) for a in treedef.accessors()]
     return list(zip(paths, leaves, strict=True)), treedef
 
 
@@ -216,7 +119,7 @@ def _children(tree: Any) -> list[tuple[Any, Any]]:
     """[(child, its key), ..] of a container."""
     children, _, entries, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
     one_level = trees.structure(tree, lambda x: x is not tree)
-    keys = [_key(a[0]) for a in one_level.accessors()]
+    keys = [key_of(a[0]) for a in one_level.accessors()]
     assert len(keys) == len(entries) == len(children), "accessors of one level are one step long"
     return list(zip(children, keys, strict=True))
 
@@ -454,212 +357,6 @@ def is_tree_node(x: Any) -> bool:
     """
     return not trees.structure(x, lambda y: y is not x).is_leaf()
 
-
-# ---- registering classes
-def register_pytree_node(
-    nodetype: type[T],
-    flatten_func: Callable[[T], tuple[Iterable[Any], Any]],
-    unflatten_func: Callable[[Any, Any], T],
-    flatten_with_keys_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
-) -> None:
-    """Make `nodetype` a container.
-
-    flatten_func            object -> (children, metadata); metadata is compared and hashed
-    unflatten_func          (metadata, children) -> object; the children may be any values, not
-                            only arrays
-    flatten_with_keys_func  object -> ([(key, child), ..], metadata), for paths
-
-    >>> class Pair:
-    ...     def __init__(self, a, b):
-    ...         self.a, self.b = a, b
-    >>> register_pytree_node(Pair, lambda p: ((p.a, p.b), None), lambda _, children: Pair(*children))
-    >>> tree_map(lambda x: x + 1, Pair(1, 2)).b
-    3
-    """
-    if flatten_with_keys_func is not None:
-        register_pytree_with_keys(nodetype, flatten_with_keys_func, unflatten_func, flatten_func)
-        return
-    _register(
-        nodetype,
-        lambda x: tuple(flatten_func(x))[:2],
-        unflatten_func,
-        path_entry_type=optree.FlattenedEntry,
-        namespace=NAMESPACE,
-    )
-
-
-def register_pytree_with_keys(
-    nodetype: type[T],
-    flatten_with_keys: Callable[[T], tuple[Iterable[Any], Any]],
-    unflatten_func: Callable[[Any, Any], T],
-    flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
-) -> None:
-    """Make `nodetype` a container whose children have keys.
-
-    flatten_with_keys   object -> ([(key, child), ..], metadata); metadata is compared and hashed
-    unflatten_func      (metadata, children) -> object
-    flatten_func        object -> (children, metadata), where that is cheaper
-
-    Raises ValueError for a class that is registered already.
-
-    >>> class Pair:
-    ...     def __init__(self, a, b):
-    ...         self.a, self.b = a, b
-    >>> def flatten(p):
-    ...     return [(GetAttrKey("a"), p.a), (GetAttrKey("b"), p.b)], None
-    >>> register_pytree_with_keys(Pair, flatten, lambda _, children: Pair(*children))
-    >>> [keystr(path) for path, _ in tree_leaves_with_path(Pair(1, 2))]
-    ['.a', '.b']
-    """
-
-    def flatten(x: T) -> tuple[list[Any], Any, list[Any]]:
-        pairs, metadata = flatten_with_keys(x)
-        pairs = list(pairs)
-        return [c for _, c in pairs], metadata, [k for k, _ in pairs]
-
-    _register(nodetype, flatten, unflatten_func, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
-
-
-def _with_methods(cls: type, *names: str) -> Any:
-    """The class; raises ArgumentError when a method that makes it a container is missing."""
-    for name in names:
-        if not hasattr(cls, name):
-            raise ArgumentError(f"the class {cls.__name__} needs a method {name} to become a container")
-    return cls
-
-
-def register_pytree_node_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten(self)` and a classmethod `tree_unflatten(metadata, children)`.
-
-    Raises ValueError for a class that is registered already.
-
-    >>> @register_pytree_node_class
-    ... class Pair:
-    ...     def __init__(self, a, b):
-    ...         self.a, self.b = a, b
-    ...     def tree_flatten(self):
-    ...         return (self.a, self.b), None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, metadata, children):
-    ...         return cls(*children)
-    >>> tree_leaves(Pair(1, [2, 3]))
-    [1, 2, 3]
-    """
-    named = _with_methods(cls, "tree_flatten", "tree_unflatten")
-    register_pytree_node(cls, named.tree_flatten, named.tree_unflatten)
-    return cls
-
-
-def register_pytree_with_keys_class(cls: type[T]) -> type[T]:
-    """Class decorator: the class has `tree_flatten_with_keys(self)` and a classmethod `tree_unflatten`.
-
-    Raises ValueError for a class that is registered already.
-
-    >>> @register_pytree_with_keys_class
-    ... class Box:
-    ...     def __init__(self, x):
-    ...         self.x = x
-    ...     def tree_flatten_with_keys(self):
-    ...         return [(GetAttrKey("x"), self.x)], None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, metadata, children):
-    ...         return cls(*children)
-    >>> keystr(tree_leaves_with_path(Box(1))[0][0])
-    '.x'
-    """
-    named = _with_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
-    register_pytree_with_keys(cls, named.tree_flatten_with_keys, named.tree_unflatten)
-    return cls
-
-
-def register_dataclass(
-    nodetype: Any = None,
-    data_fields: Sequence[str] | None = None,
-    meta_fields: Sequence[str] | None = None,
-    drop_fields: Sequence[str] = (),
-) -> Any:
-    """Make a class with named fields a container; also a decorator.
-
-    data_fields   fields that are children; by default those not marked with
-                  field(metadata={"static": True})
-    meta_fields   fields that are metadata: compared and hashed
-    drop_fields   fields that are neither, and take their defaults
-
-    Raises ArgumentError where the fields named are not those of the class.
-
-    >>> import dataclasses
-    >>> @register_dataclass
-    ... @dataclasses.dataclass
-    ... class Layer:
-    ...     w: float
-    ...     name: str = dataclasses.field(default="dense", metadata={"static": True})
-    >>> tree_map(lambda x: x * 2, Layer(3.0)).w, tree_leaves(Layer(3.0))
-    (6.0, [3.0])
-    """
-    if nodetype is None:
-        return functools.partial(
-            register_dataclass,
-            data_fields=data_fields,
-            meta_fields=meta_fields,
-            drop_fields=drop_fields,
-        )
-    if (data_fields is None) != (meta_fields is None):
-        raise ArgumentError("register_dataclass needs both data_fields and meta_fields, or neither")
-    if data_fields is None or meta_fields is None:
-        if not dataclasses.is_dataclass(nodetype):
-            raise ArgumentError("register_dataclass of a class that is no dataclass needs data_fields and meta_fields")
-        fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
-        meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
-        data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
-    elif dataclasses.is_dataclass(nodetype):
-        known = {f.name for f in dataclasses.fields(nodetype) if f.init}
-        named = {*data_fields, *meta_fields, *drop_fields}
-        if known != named & known or not {*data_fields, *meta_fields} <= known:
-            raise ArgumentError(
-                f"register_dataclass of {nodetype}: its fields are {sorted(known)}, but data_fields, meta_fields "
-                f"and drop_fields name {sorted(named)}; missing: {sorted(known - named)}, "
-                f"unknown: {sorted(named - known)}"
-            )
-    data, meta = tuple(data_fields), tuple(meta_fields)
-    keys = [GetAttrKey(name) for name in data]
-
-    def flatten(x: Any) -> tuple[list[Any], Any, list[Any]]:
-        return [getattr(x, n) for n in data], tuple([getattr(x, n) for n in meta]), keys
-
-    def unflatten(metadata: Any, children: Any) -> Any:
-        values = dict(zip(data, children, strict=True))
-        return nodetype(**values, **dict(zip(meta, metadata, strict=True)))
-
-    _register(nodetype, flatten, unflatten, path_entry_type=_KeyedEntry, namespace=NAMESPACE)
-    return nodetype
-
-
-def register_static(cls: type[T]) -> type[T]:
-    """Class decorator for objects without leaves, which are compared and hashed as a whole.
-
-    >>> tree_leaves([1, register_static(type("Mode", (), {}))()])
-    [1]
-    """
-    _register(cls, lambda x: ((), x), lambda x, _: x, namespace=NAMESPACE)
-    return cls
-
-
-class Partial(functools.partial):  # type: ignore[type-arg]
-    """functools.partial as a container: the arguments are children, the function is metadata.
-
-    >>> f = Partial(fnp.multiply, fnp.ones(2))
-    >>> f(3.0), tree_leaves(f)
-    (Array([3., 3.], dtype=float32), [Array([1., 1.], dtype=float32)])
-    """
-
-
-_register(
-    Partial,
-    lambda p: ((p.args, p.keywords), p.func),
-    lambda func, parts: Partial(func, *parts[0], **parts[1]),
-    path_entry_type=optree.FlattenedEntry,
-    namespace=NAMESPACE,
-)
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
