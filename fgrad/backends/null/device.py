@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fgrad.backends.executable import LoweredExecutable
 from fgrad.errors import DeviceError
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import Pool
@@ -31,52 +32,26 @@ class Counts:
     compiled: int = 0
 
 
-class NullExecutable:
+class NullExecutable(LoweredExecutable):
     """A lowered program that is counted when called."""
 
-    short = False
+    machine = "NULL"
 
     def __init__(
-        self,
-        device: NullDevice,
-        program: Program,
-        lowered: Lowered,
-        inline: frozenset[int],
-        name: str,
+        self, device: NullDevice, program: Program, lowered: Lowered, inline: frozenset[int], name: str
     ) -> None:
+        super().__init__(program, lowered, inline, name)
         self.device = device
-        self.lowered = lowered
-        self.name = name
-        self.inline_params = inline
-        self.aliases = lowered.aliases
-        self.flops, self.bytes = lowered.flops, lowered.bytes
-        self.kernel_count = len(lowered.kernels)
-        self.arena_bytes = lowered.arena_bytes
-        self.hosts = lowered.hosts
-        self.word_count = len(program.params) + len(program.outs)
 
     def call(self, argument_words: list[int]) -> None:
         """Count one run. No word is followed."""
-        if len(argument_words) != self.word_count:
-            raise DeviceError(f"{self.name} takes {self.word_count} words, got {len(argument_words)}")
+        self.check_words(argument_words)
         counts = self.device.counts
         counts.programs += 1
         counts.kernels += self.kernel_count
         counts.flops += self.flops
         counts.bytes += self.bytes
         self.device.now_ns += KERNEL_NS * self.kernel_count
-
-    def text(self, stage: str) -> str:
-        """The program at `stage`: kernels, llvm or commands."""
-        if stage == "kernels":
-            return self.lowered.as_text()
-        if stage == "llvm":
-            return self.lowered.ir
-        if stage == "commands":
-            return "\n".join(f"EXEC {k.name}" for k in self.lowered.kernels)
-        raise NotImplementedError(
-            f"the NULL device has no stage {stage!r}; choose kernels, llvm or commands"
-        )
 
 
 class NullDevice:

@@ -8,12 +8,13 @@ index and limit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from fgrad.errors import CallbackFailedError, DeviceError, FgradError
+from fgrad.backends.executable import LoweredExecutable
+from fgrad.errors import CallbackFailedError, FgradError
 from fgrad.hw.device import register_device
 from fgrad.hw.pool import Pool
 from fgrad.hw.window import window
@@ -27,10 +28,10 @@ from fgrad.uop.program import Program
 Bytes = npt.NDArray[np.uint8]
 
 
-class PythonExecutable:
+class PythonExecutable(LoweredExecutable):
     """A lowered program, interpreted in the caller's thread."""
 
-    short = False
+    machine = "PYTHON"
 
     def __init__(
         self,
@@ -40,27 +41,14 @@ class PythonExecutable:
         name: str,
         turn: threading.RLock | None = None,
     ) -> None:
+        super().__init__(program, lowered, inline, name)
         self.turn = turn or threading.RLock()
-        self.lowered = lowered
-        self.name = name
-        self.inline_params = inline
-        self.aliases = lowered.aliases
-        self.flops, self.bytes = lowered.flops, lowered.bytes
-        self.kernel_count = len(lowered.kernels)
-        self.arena_bytes = lowered.arena_bytes
-        self.hosts = lowered.hosts
-        self.in_sizes = [p.size * p.dtype.itemsize for p in program.params]
-        self.out_sizes = [o.size * o.dtype.itemsize for o in program.outs]
         self.interpreter = PythonProgram(lowered.block, lowered.arena_bytes, self._host)
 
     def call(self, argument_words: list[int]) -> None:
         """Run. The words: addresses of parameters (bits of inlined scalars), then of outputs."""
+        self.check_words(argument_words)
         count = len(self.in_sizes)
-        if len(argument_words) != count + len(self.out_sizes):
-            raise DeviceError(
-                f"{self.name} takes {count} parameters and {len(self.out_sizes)} outputs, "
-                f"got {len(argument_words)} words"
-            )
         params = []
         for i, (word, size) in enumerate(zip(argument_words[:count], self.in_sizes, strict=True)):
             if i in self.inline_params:
@@ -103,19 +91,9 @@ class PythonExecutable:
                 )
             shaped(memory, aval.dtype, aval.shape)[...] = value
 
-    def text(self, stage: str) -> str:
-        """The program at `stage`: kernels, llvm, c or commands."""
-        if stage == "c":
-            return render_c(self.lowered, self.inline_params)
-        if stage == "kernels":
-            return self.lowered.as_text()
-        if stage == "llvm":
-            return self.lowered.ir
-        if stage == "commands":
-            return "\n".join(f"EXEC {k.name}" for k in self.lowered.kernels)
-        raise NotImplementedError(
-            f"the PYTHON device has no stage {stage!r}; choose kernels, llvm, c or commands"
-        )
+    def stages(self) -> dict[str, Callable[[], str]]:
+        """The common ones, and the kernels as C."""
+        return super().stages() | {"c": lambda: render_c(self.lowered, self.inline_params)}
 
 
 class PythonDevice:

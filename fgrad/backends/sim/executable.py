@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad.backends.cpu.host_calls import run_host_call
+from fgrad.backends.executable import LoweredExecutable
 from fgrad.backends.sim.port import Loaded
-from fgrad.errors import CallbackFailedError, DeviceError, FgradError
+from fgrad.errors import CallbackFailedError, FgradError
 from fgrad.hw.command import Block, Command, Copy, Exec, Host, Role, Span, Sym
 from fgrad.hw.mock.machine import Context
 from fgrad.hw.mock.packet import listing
@@ -60,26 +61,17 @@ class _Addresses(list[int]):
     """What a host call indexes to find its arrays."""
 
 
-class SimExecutable:
-    """See the module; the interface is that of `Executable`."""
+class SimExecutable(LoweredExecutable):
+    """See the module."""
 
-    short = False
+    machine = "SIM"
 
     def __init__(
         self, device: SimDevice, program: Program, lowered: Lowered, inline: frozenset[int], name: str
     ) -> None:
+        super().__init__(program, lowered, inline, name)
         self.device = device
-        self.lowered = lowered
-        self.name = name
-        self.inline_params = inline
-        self.aliases = lowered.aliases
-        self.flops, self.bytes = lowered.flops, lowered.bytes
-        self.kernel_count = len(lowered.kernels)
-        self.arena_bytes = lowered.arena_bytes
-        self.hosts = lowered.hosts
         self.host_calls = list(zip(lowered.hosts, lowered.host_avals, strict=True))
-        self.in_sizes = [p.size * p.dtype.itemsize for p in program.params]
-        self.out_sizes = [o.size * o.dtype.itemsize for o in program.outs]
         self.twin = _Twin(lowered.block, lowered.arena_bytes, self._nested_host)
         self._turn = threading.RLock()
         self._words: Sequence[int] = ()  # of the call that is being submitted
@@ -187,12 +179,8 @@ class SimExecutable:
     # ---- running
     def call(self, argument_words: list[int]) -> None:
         """Submit. The words: addresses of parameters (bits of inlined scalars), then of outputs."""
+        self.check_words(argument_words)
         count = len(self.in_sizes)
-        if len(argument_words) != count + len(self.out_sizes):
-            raise DeviceError(
-                f"{self.name} takes {count} parameters and {len(self.out_sizes)} outputs, "
-                f"got {len(argument_words)} words"
-            )
         for port in self.device.ports.values():
             port.timeline.refuse()
         if self.launch is None:
@@ -243,18 +231,10 @@ class SimExecutable:
                 raise
             raise CallbackFailedError(f"a Python callback inside {self.name} raised {error!r}") from error
 
-    def text(self, stage: str) -> str:
-        """The program at `stage`: kernels, llvm, commands, or packets (of the first call, holes as 0)."""
-        match stage:
-            case "kernels":
-                return self.lowered.as_text()
-            case "llvm":
-                return self.lowered.ir
-            case "commands":
-                return str(self.plan)
-            case "packets":
-                return "\n".join(self._packets())
-        raise NotImplementedError(f"the SIM device has no stage {stage!r}; choose kernels, llvm, commands or packets")
+    def stages(self) -> dict[str, Callable[[], str]]:
+        """The common ones, and the packets of the first call, with holes as 0."""
+        known = super().stages() | {"commands": lambda: str(self.plan)}
+        return known | {"packets": lambda: "\n".join(self._packets())}
 
     def _packets(self) -> list[str]:
         lines = []

@@ -52,7 +52,7 @@ def test_reading_back_is_refused_unless_allowed() -> None:
 
 def test_the_wrong_number_of_words_is_refused() -> None:
     executable = NullDevice(0).compile(exponential(), frozenset(), frozenset(), "f")
-    with pytest.raises(DeviceError, match="f takes 2 words, got 1"):
+    with pytest.raises(DeviceError, match="f takes 1 parameters and 1 outputs, got 1 words"):
         executable.call([0])
 
 

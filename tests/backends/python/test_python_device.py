@@ -217,7 +217,7 @@ def test_the_device_is_found_by_name_and_shows_its_stages() -> None:
     assert "define void @entry" in executable.text("llvm")
     assert "void entry(int64_t *t)" in executable.text("c")
     with pytest.raises(
-        NotImplementedError, match="no stage 'asm'; choose kernels, llvm, c or commands"
+        NotImplementedError, match="no stage 'asm'; choose kernels, llvm, commands or c"
     ):
         executable.text("asm")
     device.sync()
