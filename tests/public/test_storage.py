@@ -4,6 +4,8 @@ import gc
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,30 @@ def test_a_file_that_is_cut_is_an_error_at_opening_and_at_reading(tmp_path: Path
             read()
     with pytest.raises(ArgumentError, match="it was cut, or is of another shape"):
         open_array(path)
+
+
+def test_a_full_disk_names_the_file_and_keeps_what_was_written(tmp_path: Path) -> None:
+    """The system takes a part of the bytes, then none."""
+    source = f"""
+import resource
+import numpy as np
+import fgrad.numpy as fnp
+from fgrad.storage import create_array
+out = create_array({str(tmp_path / "y.npy")!r}, (1000, 100), "float32")
+out[:2] = fnp.ones((2, 100))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+out[2:4] = 2 * fnp.ones((2, 100))
+try:
+    out[:] = fnp.zeros((1000, 100)) + 5
+except OSError as error:
+    print(error.strerror, error.filename)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+out[999] = 7.0
+print(*[float(np.asarray(out[i, 0])) for i in (0, 3, 999)])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=environment)
+    assert done.stdout == f"File too large {tmp_path / 'y.npy'}\n5.0 5.0 7.0\n", done.stderr
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path, stored: Any, data: Any) -> None:

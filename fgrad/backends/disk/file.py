@@ -7,6 +7,8 @@ somebody shortens kills the process that touches it (SIGBUS); a read by position
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fgrad.errors import DeviceError
 from fgrad.hw.libc import ffi
@@ -40,7 +42,8 @@ class File:
         memory = memoryview(ffi.buffer(ffi.cast("char*", host), nbytes)) if nbytes else memoryview(b"")
         done = 0
         while done < nbytes:
-            count = os.preadv(self.fd, [memory[done : done + MAX_CALL]], offset + done)
+            with self._named():
+                count = os.preadv(self.fd, [memory[done : done + MAX_CALL]], offset + done)
             if not count:
                 raise DeviceError(
                     f"{self.path}: bytes {offset} to {offset + nbytes} cannot be read: the file was cut "
@@ -49,18 +52,28 @@ class File:
             done += count
 
     def write(self, offset: int, host: int, nbytes: int) -> None:
-        """Copy bytes from host memory at address `host` into the file."""
+        """Copy bytes from host memory at address `host` into the file. Raises OSError where the disk is full."""
         self.check(offset, nbytes)
         if not self.writable:
             raise DeviceError(f"{self.path} was opened for reading; open it with mode 'r+'")
         memory = memoryview(ffi.buffer(ffi.cast("char*", host), nbytes)) if nbytes else memoryview(b"")
         done = 0
         while done < nbytes:
-            done += os.pwrite(self.fd, memory[done : done + MAX_CALL], offset + done)
+            with self._named():
+                done += os.pwrite(self.fd, memory[done : done + MAX_CALL], offset + done)
 
     def flush(self) -> None:
-        """Wait until the system has written everything to the disk."""
-        os.fsync(self.fd)
+        """Wait until the system has written everything to the disk. Raises OSError if it cannot."""
+        with self._named():
+            os.fsync(self.fd)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What the system refuses (a full disk, a broken one) names the file."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
 
     def check(self, offset: int, nbytes: int) -> None:
         """Raise DeviceError unless the file is open and has these bytes."""
