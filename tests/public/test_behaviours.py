@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import lax
+from fgrad.backends.cpu.device import QUEUE_SIZE
 from fgrad.backends.sim import port as sim_port
 from fgrad.config import config
 from fgrad.errors import CompileError, DeviceLostError, OutOfMemoryError
@@ -201,6 +203,37 @@ def test_e2_words_of_a_call_are_its_own_until_it_is_done() -> None:
     results = [f(x, float(k)) for k in range(40)]
     words(block.base)[0] = 1
     assert [float(y[0]) for y in results] == [3.0 * k for k in range(40)]
+
+
+def test_e4_a_callback_may_queue_work_while_its_own_queue_is_full() -> None:
+    """Who waits for room in a queue holds nothing that the program there may need."""
+    device, other = get_device("cpu:45"), "cpu:46"
+    inner = fg.jit(lambda x: lax.while_loop(lambda c: c[1] < 2, lambda c: (c[0] + 1.0, c[1] + 1), (x, 0))[0])
+    np.asarray(inner(put(np.zeros(3, np.float32), other)))
+    is_full = threading.Event()
+
+    def call(x: Any) -> Any:
+        is_full.wait(60)
+        return np.asarray(inner(put(x, other)))
+
+    shape = fg.ShapeDtypeStruct((3,), np.float32)
+    calling = fg.jit(lambda x: fg.pure_callback(call, shape, inner(x)))
+    x = put(np.zeros(3, np.float32), "cpu:45")
+    done: list[Any] = []
+
+    def fill() -> None:
+        y = calling(x)
+        rest = [inner(x) for _ in range(QUEUE_SIZE + 20)]
+        done.extend([y, rest[-1]])
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    while device.timeline.issued() - device.timeline.completed() < QUEUE_SIZE - 1 and thread.is_alive():
+        time.sleep(0.001)
+    time.sleep(0.02)
+    is_full.set()
+    thread.join(60)
+    assert [np.asarray(y).tolist() for y in done] == [[4.0] * 3, [2.0] * 3]
 
 
 # ---- F, G. programs as plans

@@ -130,6 +130,21 @@ def test_the_sim_device_tells_its_kernels_and_copies_by_queue(tmp_path: Path) ->
         assert any(p["ts"] <= e["ts"] and e["ts"] + e["dur"] <= p["ts"] + p["dur"] + 1e-3 for p in programs)
 
 
+def test_kernels_of_the_sim_device_have_lines(tmp_path: Path) -> None:
+    def layers(x: Any) -> Any:
+        y = fnp.tanh(x @ x)
+        return fnp.cumsum(y, axis=0)
+
+    first = layers.__code__.co_firstlineno
+    with config.override(show="kernels:layers"):
+        x = fgrad.device_put(np.ones((4, 4), np.float32), "sim:6")
+        profiler.start_trace(tmp_path)
+        fgrad.block_until_ready(fgrad.jit(layers)(x))
+        names = [e["name"] for e in events_of(profiler.stop_trace()) if e["cat"] == "kernel"]
+    lines = {int(name.rpartition(":")[2]) for name in names if "test_profiler.py:" in name}
+    assert lines == {first + 1, first + 2}
+
+
 def test_kernels_are_named_by_the_line_that_they_compute(tmp_path: Path, capfd: Any) -> None:
     def layers(x: Any) -> Any:
         y = fnp.tanh(x @ x)
