@@ -30,12 +30,13 @@ from typing import Any
 import numpy as np
 
 import fgrad as fg
+from fgrad.config import config
 from fgrad.errors import CallbackFailedError, CancelledError, CompileError, DeviceError, OutOfMemoryError
 from fgrad.hw.command import Block, Copy, Role, Sym, Write
 from fgrad.hw.device import get_device
 from fgrad.hw.libc import words
 from fgrad.hw.plan import Call, Lane, plan
-from fgrad.hw.pool import Pool
+from fgrad.hw.pool import SLAB_BYTES, Pool
 from fgrad.hw.submit import Launch
 from fgrad.hw.transfer import copy
 from tests.backends.sim import test_sim_device as sim_tests
@@ -131,10 +132,15 @@ def many_small_submissions_from_four_threads_keep_their_order(n: int) -> None:
                 failures.append(error)
 
         threads = [threading.Thread(target=work, args=(launch, t)) for t, launch in enumerate(launches)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(300)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)  # threads take turns wherever they can
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(300)
+        finally:
+            sys.setswitchinterval(interval)
         device.sync()
         assert not failures, failures
         assert [words(log)[t] for t in range(4)] == [each] * 4
@@ -249,8 +255,10 @@ def a_storm_of_allocations_stays_bounded(n: int) -> None:
         pool.give(address, size)
     now = pool.statistics()
     assert now.in_use == 0 and now.cached == now.mapped <= 41 * (6 << 20)
+    large = sum([size * len(blocks) for size, blocks in pool._lists.items() if 4 * size > SLAB_BYTES])
     pool.trim()
-    assert pool.statistics().mapped <= 64 << 18, "only slabs are kept"
+    assert large > 1 << 20 or not config.pool
+    assert pool.statistics().mapped == now.mapped - large, "only slabs are kept"
 
 
 @stress(9)
