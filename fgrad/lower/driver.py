@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fgrad.lower.abi import CTL_CANCEL, CTL_PROGRESS, Runtime, Table
+from fgrad.lower.follow import Follower
 from fgrad.lower.generate import FRAME_HEAD
 from fgrad.lower.kernel import Call, Kernel
-from fgrad.lower.steps import Block, CondStep, Home, HostStep, Launch, ScanStep, Step, WhileStep
-from fgrad.lower.storage import ALIGN, find
+from fgrad.lower.steps import Block, CondStep, HostStep, ScanStep, WhileStep
+from fgrad.lower.storage import ALIGN
 from fgrad.uop.dtype import DType
 
 ZERO_BASE = -1  # a word that is a number, not an address
@@ -37,7 +38,7 @@ class Place:
     words: list[int] = field(default_factory=list)
 
 
-class Driver:
+class Driver(Follower[Place]):
     """Writes the entry of one program."""
 
     def __init__(
@@ -99,33 +100,7 @@ class Driver:
     # ---- steps
     def run(self, block: Block, arena: int, slots: Sequence[Place], outs: Sequence[Place]) -> None:
         """The steps of a block whose temporaries start at `arena`."""
-        places: dict[int, Place] = {}
-        for m in range(len(block.memories)):
-            k = find(block.root, m)
-            owner = block.memories[k]
-            if owner.home is Home.PARAM:
-                places[m] = slots[owner.number]
-            elif owner.home is Home.OUT:
-                places[m] = outs[owner.number]
-            else:
-                places[m] = Place(Table.ARENA, arena + block.offset.get(k, 0))
-        for s in block.steps:
-            self._step(s, places)
-
-    def _step(self, s: Step, places: dict[int, Place]) -> None:
-        match s:
-            case Launch():
-                self._launch(s.kernel, [places[m] for m in s.arguments])
-            case ScanStep():
-                self._scan(s, places)
-            case WhileStep():
-                self._while(s, places)
-            case CondStep():
-                self._cond(s, places)
-            case HostStep():
-                self._host(s, places)
-            case _:
-                raise AssertionError(f"no driver code for {type(s).__name__}")
+        self.follow(block, slots, outs, lambda offset, _: Place(Table.ARENA, arena + offset))
 
     def _launch(self, kernel: Kernel, buffers: Sequence[Place]) -> None:
         first = self.frame(FRAME_HEAD + len(buffers))
@@ -152,7 +127,7 @@ class Driver:
             self.do(f"call void @note_time(ptr {mark}, i64 {start}, i64 {end})")
             self.sites.append(kernel)
 
-    def _host(self, s: HostStep, places: dict[int, Place]) -> None:
+    def _host(self, s: HostStep, places: list[Place]) -> None:
         first = self.frame(len(s.reads) + len(s.writes))
         for i, m in enumerate((*s.reads, *s.writes)):
             self.bind(first + i, places[m])
@@ -183,7 +158,7 @@ class Driver:
             extra.append(f"  store ptr {pointer}, ptr %d{self.count}, align 8")
         self.lines[at:at] = extra
 
-    def _scan(self, s: ScanStep, places: dict[int, Place]) -> None:
+    def _scan(self, s: ScanStep, places: list[Place]) -> None:
         scan = s.scan
         reads = [places[m] for m in s.reads]
         consts, init = reads[: scan.consts], reads[scan.consts : scan.consts + scan.carry]
@@ -239,7 +214,7 @@ class Driver:
         init: Sequence[Place],
         results: Sequence[Place],
         spare: Sequence[int],
-        places: dict[int, Place],
+        places: list[Place],
         length: int,
     ) -> tuple[list[Place], list[Place], list[tuple[str, str]]]:
         """-> places of the carries in the body, of their successors, and (first address, pair
@@ -272,7 +247,7 @@ class Driver:
         odd = self.value(f"trunc i64 {i} to i1")
         return [self.value(f"select i1 {odd}, ptr {b}, ptr {a}") for a, b in self._pairs]
 
-    def _while(self, s: WhileStep, places: dict[int, Place]) -> None:
+    def _while(self, s: WhileStep, places: list[Place]) -> None:
         loop = s.loop
         n = len(loop.body.outs)
         reads = [places[m] for m in s.reads]
@@ -323,7 +298,7 @@ class Driver:
             self.copies = True
             self.do(f"call void @copy_bytes(ptr {result}, ptr {name}, i64 {_slice_bytes(o)})")
 
-    def _cond(self, s: CondStep, places: dict[int, Place]) -> None:
+    def _cond(self, s: CondStep, places: list[Place]) -> None:
         reads = [places[m] for m in s.reads]
         index = self._integer(self.address(reads[0]), s.index_dtype, len(s.branches) - 1)
         work = places[s.work]

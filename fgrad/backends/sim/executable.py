@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 
 
-class _Twin(PythonProgram):
-    """The interpreter, a step at a time."""
-
-    def run_step(self, step: Step, places: list[Any]) -> None:
-        """Run one step of the outermost block; `places` are its memories, as far as the step uses them."""
-        self._step(step, places)
-
-
 class _Codes:
     """Numbers of programs, known to the machine as long as this lives."""
 
@@ -72,7 +64,7 @@ class SimExecutable(LoweredExecutable):
         super().__init__(program, lowered, inline, name)
         self.device = device
         self.host_calls = list(zip(lowered.hosts, lowered.host_avals, strict=True))
-        self.twin = _Twin(lowered.block, lowered.arena_bytes, self._nested_host)
+        self.twin = PythonProgram(lowered.block, lowered.arena_bytes, self._nested_host)
         self._turn = threading.RLock()
         self._words: Sequence[int] = ()  # of the call that is being submitted
         self._codes = _Codes(device.machine.remove_code)
@@ -277,6 +269,6 @@ def _run(
             context.write(word, size)
         places[memory] = window(word, dt.uint8, (size,), writable=True)
     try:
-        twin.run_step(step, places)
+        twin.take(step, places)
     except CallbackFailedError as error:
         context.processor.report(error)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fgrad.lower.abi import CTL_CANCEL, CTL_PROGRESS, Runtime, Table
+from fgrad.lower.follow import Follower
 from fgrad.lower.kernel import Kernel
 from fgrad.lower.key import structural_key
 from fgrad.lower.pipeline import Lowered
 from fgrad.lower.render.c_helpers import INCLUDES, Helpers
 from fgrad.lower.render.c_kernel import CKernel, c_name
 from fgrad.lower.render.c_text import c_type, live
-from fgrad.lower.steps import Block, CondStep, Home, HostStep, Launch, ScanStep, Step, WhileStep
-from fgrad.lower.storage import find
+from fgrad.lower.steps import Block, CondStep, HostStep, ScanStep, WhileStep
 from fgrad.uop.node import UOp
 
 _LEAVE = f"""static inline bool fg_leave(char *ctl)
@@ -49,7 +49,7 @@ def render_c(lowered: Lowered, inline: frozenset[int] = frozenset()) -> str:
     return "\n\n".join([INCLUDES, *helpers.texts.values(), *kernels, entry]) + "\n"
 
 
-class _Entry:
+class _Entry(Follower[str]):
     """Writes the driver. Memories are names of pointers, or sums of one and an offset."""
 
     def __init__(self, names: dict[int, str], helpers: Helpers) -> None:
@@ -97,39 +97,13 @@ class _Entry:
 
     # ---- steps
     def _block(self, block: Block, arena: str, params: Sequence[str], outs: Sequence[str]) -> None:
-        places: list[str] = []
-        for m in range(len(block.memories)):
-            k = find(block.root, m)
-            owner = block.memories[k]
-            if owner.home is Home.PARAM:
-                places.append(params[owner.number])
-            elif owner.home is Home.OUT:
-                places.append(outs[owner.number])
-            else:
-                at = block.offset.get(k, 0)
-                places.append(f"{arena} + {at}" if at else arena)
-        for s in block.steps:
-            self._step(s, places)
-
-    def _step(self, s: Step, places: list[str]) -> None:
-        match s:
-            case Launch():
-                self._launch(s.kernel, [places[m] for m in s.arguments])
-            case ScanStep():
-                self._scan(s, places)
-            case WhileStep():
-                self._while(s, places)
-            case CondStep():
-                self._cond(s, places)
-            case HostStep():
-                self._host(s, [places[m] for m in (*s.reads, *s.writes)])
-            case _:
-                raise NotImplementedError(f"{type(s).__name__} has no C; use the cpu device")
+        self.follow(block, params, outs, lambda at, _: f"{arena} + {at}" if at else arena)
 
     def _launch(self, kernel: Kernel, buffers: Sequence[str]) -> None:
         self._do(f"{self.names[id(kernel)]}((char *[]){{{', '.join(buffers)}}}, {self.scratch});")
 
-    def _host(self, s: HostStep, buffers: Sequence[str]) -> None:
+    def _host(self, s: HostStep, places: list[str]) -> None:
+        buffers = [places[m] for m in (*s.reads, *s.writes)]
         handle, slot = f"t[{int(Table.HOST)}]", int(Runtime.HOST)
         function = "(int64_t (*)(int64_t, int64_t, char **))"
         call = f"({function}((int64_t *)t[{int(Table.RUNTIME)}])[{slot}])"

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad.errors import BadAccessError
+from fgrad.lower.follow import Follower
 from fgrad.lower.kernel import Kernel
 from fgrad.lower.render.python import PythonKernel
-from fgrad.lower.steps import Block, CondStep, Home, HostStep, Launch, ScanStep, Step, WhileStep
-from fgrad.lower.storage import find
+from fgrad.lower.steps import Block, CondStep, HostStep, ScanStep, WhileStep
 from fgrad.uop.dtype import DType
 from fgrad.uop.node import UOp
 
@@ -26,7 +26,7 @@ HostCall = Callable[[int, Sequence[Bytes], Sequence[Bytes]], None]
 POISON = 0xA5
 
 
-class PythonProgram:
+class PythonProgram(Follower[Bytes]):
     """A placed Block ready to run.
 
     host  called as host(number, memories of arguments, memories of results to fill) for every
@@ -50,34 +50,10 @@ class PythonProgram:
     def _block(
         self, block: Block, arena: Bytes, params: Sequence[Bytes], outs: Sequence[Bytes]
     ) -> None:
-        places: list[Bytes] = []
-        for m in range(len(block.memories)):
-            k = find(block.root, m)
-            owner = block.memories[k]
-            if owner.home is Home.PARAM:
-                places.append(params[owner.number])
-            elif owner.home is Home.OUT:
-                places.append(outs[owner.number])
-            else:
-                at = block.offset.get(k, 0)
-                places.append(arena[at : at + owner.bytes])
-        for s in block.steps:
-            self._step(s, places)
+        self.follow(block, params, outs, lambda at, size: arena[at : at + size])
 
-    def _step(self, s: Step, places: list[Bytes]) -> None:
-        match s:
-            case Launch():
-                self._launch(s.kernel, [places[m] for m in s.arguments])
-            case ScanStep():
-                self._scan(s, places)
-            case WhileStep():
-                self._while(s, places)
-            case CondStep():
-                self._cond(s, places)
-            case HostStep():
-                self.host(s.call, [places[m] for m in s.reads], [places[m] for m in s.writes])
-            case _:
-                raise NotImplementedError(f"the interpreter has no {type(s).__name__}")
+    def _host(self, s: HostStep, places: list[Bytes]) -> None:
+        self.host(s.call, [places[m] for m in s.reads], [places[m] for m in s.writes])
 
     def _launch(self, kernel: Kernel, memories: Sequence[Bytes]) -> None:
         ready = self.kernels.get(id(kernel))
