@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from fgrad.errors import DtypeError
-from fgrad.numpy.dtypes import bfloat16, finfo, iinfo, issubdtype, result_type
+from fgrad.numpy.dtypes import bfloat16, extended, finfo, iinfo, issubdtype, prng_key, result_type
 from fgrad.trace.frames import trim_public
 from fgrad.trace.tree import float0
 from fgrad.uop.dtype import to_dtype
@@ -16,11 +16,13 @@ from fgrad.uop.dtype import to_dtype
 __all__ = [
     "bfloat16",
     "canonicalize_dtype",
+    "extended",
     "finfo",
     "float0",
     "iinfo",
     "issubdtype",
     "itemsize_bits",
+    "prng_key",
     "result_type",
     "scalar_type_of",
 ]

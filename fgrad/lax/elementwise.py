@@ -364,7 +364,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     return Tracer(build.where(build.lt(high, raised), high, raised), t.weak)
 
 
-@public()
+@public(moves=True)
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """on_true where `pred`, else on_false; `pred` is a scalar or has their shape.
 

@@ -134,7 +134,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
 
 # ---- broadcasting
-@public(static=("sizes",))
+@public(static=("sizes",), moves=True)
 def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
     """New leading axes of these sizes, along which the array is repeated.
 
@@ -146,7 +146,7 @@ def broadcast(operand: ArrayLike, sizes: Shape) -> Array:
     return Tracer(build.expand(t.node, list(enumerate(shape_of(sizes, "broadcast")))), t.weak)
 
 
-@public(static=("shape", "broadcast_dimensions"))
+@public(static=("shape", "broadcast_dimensions"), moves=True)
 def broadcast_in_dim(operand: ArrayLike, shape: Shape, broadcast_dimensions: Shape) -> Array:
     """`operand` in a larger shape: its axis i becomes axis broadcast_dimensions[i], repeated where its size is 1.
 
@@ -206,7 +206,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 # ---- movement
-@public(static=("new_sizes", "dimensions"))
+@public(static=("new_sizes", "dimensions"), moves=True)
 def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Shape | None = None) -> Array:
     """The same elements in another shape (after a transposition to `dimensions`, if given).
 
@@ -236,7 +236,7 @@ def _permutation(axes: Shape, ndim: int, name: str) -> tuple[int, ...]:
     return order
 
 
-@public(static=("permutation",))
+@public(static=("permutation",), moves=True)
 def transpose(operand: ArrayLike, permutation: Shape) -> Array:
     """Axes in another order: axis i of the result is axis permutation[i].
 
@@ -247,7 +247,7 @@ def transpose(operand: ArrayLike, permutation: Shape) -> Array:
     return Tracer(build.permute(t.node, _permutation(permutation, t.ndim, "transpose")), t.weak)
 
 
-@public(static=("dimensions",))
+@public(static=("dimensions",), moves=True)
 def rev(operand: ArrayLike, dimensions: Shape) -> Array:
     """The elements in reverse order along `dimensions`.
 
@@ -260,7 +260,7 @@ def rev(operand: ArrayLike, dimensions: Shape) -> Array:
     return Tracer(build.flip(t.node, axes), t.weak)
 
 
-@public(static=("dimensions",))
+@public(static=("dimensions",), moves=True)
 def squeeze(array: ArrayLike, dimensions: Shape) -> Array:
     """Without these axes, which have size 1.
 
@@ -274,7 +274,7 @@ def squeeze(array: ArrayLike, dimensions: Shape) -> Array:
     return Tracer(build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in axes])), t.weak)
 
 
-@public(static=("dimensions",))
+@public(static=("dimensions",), moves=True)
 def expand_dims(array: ArrayLike, dimensions: Shape) -> Array:
     """New axes of size 1 at these positions of the result.
 
@@ -289,7 +289,7 @@ def expand_dims(array: ArrayLike, dimensions: Shape) -> Array:
     return Tracer(build.reshape(t.node, tuple([1 if i in axes else next(sizes) for i in range(ndim)])), t.weak)
 
 
-@public(static=("start_dimension", "stop_dimension"))
+@public(static=("start_dimension", "stop_dimension"), moves=True)
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Axes start_dimension .. stop_dimension-1 as one.
 
@@ -339,7 +339,7 @@ def padded(x: UOp, rows: Sequence[tuple[int, ...]], value: UOp) -> UOp:
     return build.shrink(out, box)
 
 
-@public(static=("dimension",))
+@public(static=("dimension",), moves=True)
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Arrays side by side along `dimension`.
 
@@ -363,7 +363,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     return Tracer(build.concatenate(nodes, at), weak)
 
 
-@public(static=("sizes", "axis"))
+@public(static=("sizes", "axis"), moves=True)
 def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
     """Consecutive parts of these sizes along `axis`.
 
@@ -385,7 +385,7 @@ def split(operand: ArrayLike, sizes: Shape, axis: int = 0) -> list[Array]:
     return out
 
 
-@public(static=("reps",))
+@public(static=("reps",), moves=True)
 def tile(operand: ArrayLike, reps: Shape) -> Array:
     """The array repeated reps[i] times along axis i.
 

@@ -23,7 +23,7 @@ builtin_slice = slice
 
 
 # ---- fixed
-@public(static=("start_indices", "limit_indices", "strides"))
+@public(static=("start_indices", "limit_indices", "strides"), moves=True)
 def slice(operand: ArrayLike, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None) -> Array:
     """The elements start, start + stride, .. below limit, along every axis.
 
@@ -51,7 +51,7 @@ def slice(operand: ArrayLike, start_indices: Shape, limit_indices: Shape, stride
     return Tracer(build.shrink(t.node, box), t.weak)
 
 
-@public(static=("start_index", "limit_index", "stride", "axis"))
+@public(static=("start_index", "limit_index", "stride", "axis"), moves=True)
 def slice_in_dim(
     operand: ArrayLike,
     start_index: int | None,
@@ -75,7 +75,7 @@ def slice_in_dim(
     return Tracer(build.slice_axis(t.node, at, lo, max(lo, hi), stride), t.weak)
 
 
-@public(static=("index", "axis", "keepdims"))
+@public(static=("index", "axis", "keepdims"), moves=True)
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One slice along `axis`, at an index that is a Python integer.
 
@@ -140,7 +140,7 @@ def part_node(x: UOp, starts: Sequence[UOp], sizes: Sequence[int]) -> UOp:
     return build.shrink(x, box, used)
 
 
-@public(static=("slice_sizes", "allow_negative_indices"))
+@public(static=("slice_sizes", "allow_negative_indices"), moves=True)
 def dynamic_slice(
     operand: ArrayLike, start_indices: Any, slice_sizes: Shape, allow_negative_indices: bool = True
 ) -> Array:
@@ -163,7 +163,7 @@ def dynamic_slice(
     return Tracer(part_node(t.node, starts, sizes), t.weak)
 
 
-@public(static=("slice_size", "axis", "allow_negative_indices"))
+@public(static=("slice_size", "axis", "allow_negative_indices"), moves=True)
 def dynamic_slice_in_dim(
     operand: ArrayLike,
     start_index: ArrayLike,
@@ -199,7 +199,7 @@ def dynamic_slice_in_dim(
     )
 
 
-@public(static=("axis", "keepdims", "allow_negative_indices"))
+@public(static=("axis", "keepdims", "allow_negative_indices"), moves=True)
 def dynamic_index_in_dim(
     operand: ArrayLike,
     index: ArrayLike,
@@ -221,7 +221,7 @@ def dynamic_index_in_dim(
     return Tracer(node if keepdims else _without(node, at), lift(part).weak)
 
 
-@public(static=("allow_negative_indices",))
+@public(static=("allow_negative_indices",), moves=True)
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any, allow_negative_indices: bool = True
 ) -> Array:
@@ -254,7 +254,7 @@ def dynamic_update_slice(
     return Tracer(build.update(t.node, value, box=box, starts=used), t.weak)
 
 
-@public(static=("axis", "allow_negative_indices"))
+@public(static=("axis", "allow_negative_indices"), moves=True)
 def dynamic_update_slice_in_dim(
     operand: ArrayLike,
     update: ArrayLike,
@@ -275,7 +275,7 @@ def dynamic_update_slice_in_dim(
     return dynamic_update_slice(operand, update, starts, allow_negative_indices)
 
 
-@public(static=("axis", "allow_negative_indices"))
+@public(static=("axis", "allow_negative_indices"), moves=True)
 def dynamic_update_index_in_dim(
     operand: ArrayLike,
     update: ArrayLike,

@@ -106,7 +106,13 @@ def array(
     Array([[1. , 2.5],
            [3. , 4. ]], dtype=float32)
     """
-    out = _array(object, None if dtype is None else to_dtype(dtype), bool(copy))
+    try:
+        out = _array(object, None if dtype is None else to_dtype(dtype), bool(copy))
+    except ArgumentError:
+        if dtype is None and hasattr(object, "of_words"):  # an array already, of keys
+            keys: Array = object
+            return keys
+        raise
     if out.ndim < ndmin:
         shape = (1,) * (ndmin - out.ndim) + out.shape
         out = _reshaped(out, shape)

@@ -167,6 +167,22 @@ def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
     return bool(np.can_cast(source.np, target.np, casting=casting))  # type: ignore[arg-type]
 
 
+class extended(np.generic):
+    """What dtypes lie below that have no arithmetic: `issubdtype(x.dtype, extended)`.
+
+    >>> dtypes.issubdtype(random.key(0).dtype, dtypes.extended)
+    True
+    """
+
+
+class prng_key(extended):
+    """What the dtypes of random keys lie below: `issubdtype(x.dtype, prng_key)`.
+
+    >>> dtypes.issubdtype(random.key(0).dtype, dtypes.prng_key)
+    True
+    """
+
+
 def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether the first dtype lies below the second one.
 
@@ -175,6 +191,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     >>> issubdtype("float16", floating), issubdtype(bfloat16, floating), issubdtype("int8", floating)
     (True, True, False)
     """
+    own = arg1 if isinstance(arg1, type) else getattr(arg1, "type", None)
+    if any(isinstance(x, type) and issubclass(x, extended) for x in (own, arg2)):
+        return isinstance(own, type) and isinstance(arg2, type) and issubclass(own, arg2)
     first = _named(arg1)
     if first is not None and first.np.isbuiltin != 1:  # NumPy does not know that these are floats
         second = _named(arg2)

@@ -29,6 +29,7 @@ from fgrad.numpy.extremes import maximum
 from fgrad.numpy.indexing import getitem, read_fill, resolved
 from fgrad.numpy.searching import nonzero
 from fgrad.numpy.shapes import reshape
+from fgrad.run.eager import holders, moved
 from fgrad.trace.arraylike import Array
 from fgrad.trace.tracer import ArrayLike, Tracer, cast_node, promoted, unwrapped
 from fgrad.uop import build
@@ -65,6 +66,10 @@ def take(
     Array([1, 3], dtype=int64)
     """
     no_out(out, "take")
+    if held := holders([a]):
+        options = {"fill_value": fill_value, "indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        kept: Array = moved(take, held, (a, indices, axis, None, mode), options)
+        return kept
     x = as_array(a)
     if mode == "raise":
         mode = None

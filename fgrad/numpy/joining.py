@@ -67,7 +67,7 @@ def joined(nodes: Sequence[UOp], axis: int, name: str) -> UOp:
     return build.concatenate(nodes, i)
 
 
-@public(static=("axis", "dtype"))
+@public(static=("axis", "dtype"), moves=True)
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """The arrays one after the other along `axis` (None: laid out flat first).
 
@@ -101,7 +101,7 @@ def _stacked(nodes: Sequence[UOp], axis: int, name: str) -> UOp:
     return build.concatenate([build.reshape(n, (*first[:i], 1, *first[i:])) for n in nodes], i)
 
 
-@public(static=("axis", "dtype"))
+@public(static=("axis", "dtype"), moves=True)
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
     """The arrays side by side along a new axis.
 
@@ -121,7 +121,7 @@ def _atleast_parts(tup: Any, least: int, name: str, dtype: DTypeLike) -> tuple[l
     return [lift(_atleast(Tracer(n), least)).node for n in nodes], weak
 
 
-@public(static=("dtype",))
+@public(static=("dtype",), moves=True)
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Rows below each other.
 
@@ -135,7 +135,7 @@ def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return Tracer(joined(nodes, 0, "vstack"), weak)
 
 
-@public(static=("dtype",))
+@public(static=("dtype",), moves=True)
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Columns beside each other; vectors one after the other.
 
@@ -202,7 +202,7 @@ def block(arrays: Any) -> Array:
     return Tracer(join(arrays, levels), weak)
 
 
-@public(static=("axis",))
+@public(static=("axis",), moves=True)
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` after `arr` along `axis` (None: both laid out flat).
 
@@ -248,7 +248,7 @@ def builtin_divmod(n: int, k: int) -> tuple[int, int]:
     return n // k, n % k
 
 
-@public(static=("parts", "axis", "name", "even"))
+@public(static=("parts", "axis", "name", "even"), moves=True)
 def _split(ary: ArrayLike, parts: int | tuple[int, ...], axis: int, name: str, even: bool) -> list[Array]:
     t = lift(ary)
     i = axis_of(axis, t.ndim, name)

@@ -32,7 +32,7 @@ __all__ = ["delete", "insert", "repeat", "resize", "roll", "tile", "trim_zeros"]
 
 
 # ---- repeating
-@public(static=("reps",))
+@public(static=("reps",), moves=True)
 def tile(A: ArrayLike, reps: Any) -> Array:
     """The array repeated as a whole along each axis.
 
@@ -74,7 +74,7 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_
     return _repeat_each(a, counts, total_repeat_length, axis)
 
 
-@public(static=("repeats", "axis"))
+@public(static=("repeats", "axis"), moves=True)
 def _repeat_all(a: ArrayLike, repeats: int, axis: int | None) -> Array:
     t = lift(a)
     node, i = _along(t.node, axis, "repeat")
@@ -83,7 +83,7 @@ def _repeat_all(a: ArrayLike, repeats: int, axis: int | None) -> Array:
     return Tracer(build.reshape(wide, (*node.shape[:i], node.shape[i] * k, *node.shape[i + 1 :])), t.weak)
 
 
-@public(static=("length", "axis"))
+@public(static=("length", "axis"), moves=True)
 def _fit(a: ArrayLike, length: int, axis: int | None) -> Array:
     """Cut to `length`, or filled up with the last element."""
     t = lift(a)
@@ -109,7 +109,7 @@ def take_axis(x: UOp, idx: UOp, axis: int) -> UOp:
     return build.gather(x, build.expand(idx, list(enumerate(lead))), axis)
 
 
-@public(static=("length", "axis"))
+@public(static=("length", "axis"), moves=True)
 def _repeat_each(a: ArrayLike, repeats: ArrayLike, length: int, axis: int | None) -> Array:
     t = lift(a)
     node, i = _along(t.node, axis, "repeat")
@@ -182,7 +182,7 @@ def _roll_axes(t: Tracer, shifts: Sequence[Any], axis: Any) -> list[tuple[Any, i
     return [(shifts[i % len(shifts)], axes[i % len(axes)]) for i in range(count)]
 
 
-@public(static=("shift", "axis"))
+@public(static=("shift", "axis"), moves=True)
 def _roll(a: ArrayLike, shift: Any, axis: Any) -> Array:
     t = lift(a)
     if axis is None:
@@ -198,7 +198,7 @@ def _roll(a: ArrayLike, shift: Any, axis: Any) -> Array:
     return Tracer(x, t.weak)
 
 
-@public(static=("axis",))
+@public(static=("axis",), moves=True)
 def _roll_by(a: ArrayLike, shift: Any, axis: Any) -> Array:
     t = lift(a)
     if axis is None:

@@ -117,7 +117,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
 
 
 # ---- where
-@public()
+@public(moves=True)
 def _choose_where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
     (a, b), _, weak = common("where", x, y)
     c, a, b = broadcast("where", truth(lift(condition).node), a, b)

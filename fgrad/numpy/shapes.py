@@ -62,7 +62,7 @@ def size(a: ArrayLike, axis: Any = None) -> int:
 
 
 # ---- one array
-@public(static=("shape", "order"))
+@public(static=("shape", "order"), moves=True)
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: None = None) -> Array:
     """The elements of `a` in order, under another shape; one size may be -1.
 
@@ -84,7 +84,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: None = None) ->
     return Tracer(build.reshape(t.node, sizes), t.weak)
 
 
-@public(static=("order",))
+@public(static=("order",), moves=True)
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements on one axis.
 
@@ -96,7 +96,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, -1, order) if lift(a).size else reshape(a, 0, order)
 
 
-@public(static=("axes",))
+@public(static=("axes",), moves=True)
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     """The axes in another order (by default reversed).
 
@@ -134,7 +134,7 @@ def matrix_transpose(x: ArrayLike) -> Array:
     return Tracer(build.permute(t.node, (*range(t.ndim - 2), t.ndim - 1, t.ndim - 2)), t.weak)
 
 
-@public(static=("source", "destination"))
+@public(static=("source", "destination"), moves=True)
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Some axes at other places, the others in their order.
 
@@ -154,7 +154,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     return Tracer(build.permute(t.node, order), t.weak)
 
 
-@public(static=("axis", "start"))
+@public(static=("axis", "start"), moves=True)
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """The axis moved before position `start`; prefer moveaxis.
 
@@ -167,7 +167,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(a, of, to - (of < to))
 
 
-@public(static=("axis1", "axis2"))
+@public(static=("axis1", "axis2"), moves=True)
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.
 
@@ -181,7 +181,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return Tracer(build.permute(t.node, order), t.weak)
 
 
-@public(static=("axis",))
+@public(static=("axis",), moves=True)
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     """Without axes of size 1 (all of them, or those named).
 
@@ -198,7 +198,7 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     return Tracer(build.reshape(t.node, tuple([n for i, n in enumerate(t.shape) if i not in gone])), t.weak)
 
 
-@public(static=("axis",))
+@public(static=("axis",), moves=True)
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
     """With new axes of size 1 at these places of the result.
 
@@ -213,7 +213,7 @@ def expand_dims(a: ArrayLike, axis: Any) -> Array:
     return Tracer(build.reshape(t.node, full), t.weak)
 
 
-@public(static=("axis",))
+@public(static=("axis",), moves=True)
 def flip(m: ArrayLike, axis: Any = None) -> Array:
     """The elements along the axes (all by default) in reverse order.
 
@@ -228,7 +228,7 @@ def flip(m: ArrayLike, axis: Any = None) -> Array:
     return Tracer(build.flip(t.node, axes_of(axis, t.ndim, "flip")), t.weak)
 
 
-@public()
+@public(moves=True)
 def fliplr(m: ArrayLike) -> Array:
     """Columns in reverse order.
 
@@ -239,7 +239,7 @@ def fliplr(m: ArrayLike) -> Array:
     return flip(m, 1)
 
 
-@public()
+@public(moves=True)
 def flipud(m: ArrayLike) -> Array:
     """Rows in reverse order.
 
@@ -340,7 +340,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return build.broadcast_shapes(*[shape_of(s, "broadcast_shapes") for s in shapes])
 
 
-@public(static=("shape",))
+@public(static=("shape",), moves=True)
 def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     """The array repeated along new axes and axes of size 1, to `shape`.
 

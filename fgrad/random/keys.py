@@ -11,7 +11,7 @@ too: what other libraries draw from such keys depends on the machine.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import optree
 
 from fgrad.config import config
 from fgrad.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, describe, note_user_line
+from fgrad.numpy.dtypes import prng_key
 from fgrad.run.array import from_host
 from fgrad.run.eager import public
 from fgrad.trace import keys, tree
@@ -38,6 +39,7 @@ class KeyDType:
     """The dtype of key arrays of one kind, e.g. `key<fry>`."""
 
     __slots__ = ("impl",)
+    type = prng_key
 
     def __init__(self, impl: str = IMPL) -> None:
         self.impl = impl
@@ -101,6 +103,16 @@ class KeyArray:
         """The key dtype."""
         return KeyDType(self.impl)
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a key."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys."""
+        return self.size * self.itemsize
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a single key")
@@ -114,9 +126,7 @@ class KeyArray:
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index {index} is out of bounds for {len(self)} keys")
             return KeyArray(_row(self.words, index % len(self)), self.impl)
-        parts = index if isinstance(index, tuple) else (index,)
-        has_ellipsis = any(p is Ellipsis for p in parts)
-        return KeyArray(self.words[(*parts, slice(None)) if has_ellipsis else index], self.impl)
+        return KeyArray(self.words[_of_whole_keys(index)], self.impl)
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The same keys in another shape."""
@@ -124,6 +134,38 @@ class KeyArray:
         known = int(np.prod([n for n in new if n != -1]))
         new = tuple([self.size // known if n == -1 else int(n) for n in new])
         return KeyArray(_reshape(self.words, (*new, WIDTHS[self.impl])), self.impl)
+
+    def word(self, i: int) -> Any:
+        """Word number `i` of every key, uint32[*shape]."""
+        return self.words[..., i]
+
+    def of_words(self, words: Sequence[Any]) -> KeyArray:
+        """Keys of this kind, made of their words, uint32[*shape] each."""
+        return KeyArray(_side_by_side(*words), self.impl)
+
+    @property
+    def T(self) -> KeyArray:  # noqa: N802  as of arrays
+        """The same keys with their axes in reverse order."""
+        return self.transpose()
+
+    def transpose(self, *axes: Any) -> KeyArray:
+        """The same keys with their axes in another order, reversed by default."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = tuple([a % self.ndim for a in order]) if order else tuple(reversed(range(self.ndim)))
+        return KeyArray(self.words.transpose(*order, self.ndim), self.impl)
+
+    def squeeze(self, axis: Any = None) -> KeyArray:
+        """The same keys without axes of size 1: all of them, or those named."""
+        named = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+        gone = [a % self.ndim for a in named if axis is not None or self.shape[a] == 1]
+        if any(self.shape[a] != 1 for a in gone):
+            raise note_user_line(ShapeError(f"squeeze: axes {gone} of keys of shape {self.shape} are not of size 1"))
+        return self.reshape(tuple([n for a, n in enumerate(self.shape) if a not in gone]))
+
+    @property
+    def at(self) -> KeyUpdates:
+        """`keys.at[index].set(others)`: the keys with some of them replaced."""
+        return KeyUpdates(self)
 
     def copy(self) -> KeyArray:
         """The same keys, in memory of their own."""
@@ -149,6 +191,36 @@ class KeyArray:
         return f"KeyArray({np.asarray(self.words).tolist()}, dtype={self.dtype})"
 
 
+class KeyUpdates:
+    """`keys.at`, and with an index what `set` and `get` are called on."""
+
+    __slots__ = ("index", "keys")
+
+    def __init__(self, keys_: KeyArray, index: Any = ...) -> None:
+        self.keys = keys_
+        self.index = index
+
+    def __getitem__(self, index: Any) -> KeyUpdates:
+        return KeyUpdates(self.keys, index)
+
+    def set(self, values: KeyArray, **options: Any) -> KeyArray:
+        """The keys with those at the index replaced by `values`; options as of arrays."""
+        if not isinstance(values, KeyArray) or values.impl != self.keys.impl:
+            raise note_user_line(DtypeError(f"keys.at[..].set needs {self.keys.dtype}, got {describe(values)}"))
+        new = self.keys.words.at[_of_whole_keys(self.index)].set(values.words, **options)
+        return KeyArray(new, self.keys.impl)
+
+    def get(self, **options: Any) -> KeyArray:
+        """The keys at the index; options as of arrays."""
+        return KeyArray(self.keys.words.at[_of_whole_keys(self.index)].get(**options), self.keys.impl)
+
+
+def _of_whole_keys(index: Any) -> Any:
+    """An index into keys, as one into their words."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return (*parts, slice(None)) if any(p is Ellipsis for p in parts) else index
+
+
 _register: Any = optree.register_pytree_node
 _register(KeyArray, lambda k: ((k.words,), k.impl), lambda impl, c: KeyArray(c[0], impl), namespace=tree.NAMESPACE)
 
@@ -159,6 +231,12 @@ def _row(words: ArrayLike, i: ArrayLike) -> Any:
     start = cast_node(i, dt.int64)
     row = build.shrink(x, [(None, 1, 1), *[(0, n, 1) for n in x.shape[1:]]], [start])
     return Tracer(build.reshape(row, x.shape[1:]))
+
+
+@public()
+def _side_by_side(*words: ArrayLike) -> Any:
+    nodes = [lift(w).node for w in words]
+    return Tracer(build.concatenate([build.reshape(x, (*x.shape, 1)) for x in nodes], nodes[0].ndim))
 
 
 @public(static=("shape",))

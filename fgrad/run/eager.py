@@ -43,10 +43,11 @@ def freeze(x: Any) -> Any:
     return x
 
 
-def public(static: Sequence[str] = ()) -> Callable[[F], F]:
+def public(static: Sequence[str] = (), moves: bool = False) -> Callable[[F], F]:
     """Make a public array function of a body written on tracers.
 
     static   names of the parameters that are plain Python values
+    moves    it only puts elements to other places, so that arrays of keys can go through it
     """
 
     def decorate(body: F) -> F:
@@ -128,15 +129,51 @@ def public(static: Sequence[str] = ()) -> Callable[[F], F]:
                     seen[kind] = entry
                 return dispatcher.run(entry, leaves)
             except Exception as error:
-                trim(error)
-                if kwargs and isinstance(error, TypeError):
-                    refuse_options(body.__name__, names, kwargs)
-                raise
+                held = holders((args, kwargs)) if moves else []
+                if not held:
+                    trim(error)
+                    if kwargs and isinstance(error, TypeError):
+                        refuse_options(body.__name__, names, kwargs)
+                    raise
+            return moved(wrapper, held, args, kwargs)
 
         wrapper.dispatcher = dispatcher  # type: ignore[attr-defined]
         return cast(F, wrapper)
 
     return decorate
+
+
+# ---- arrays whose elements are several words: keys
+def holders(x: Any) -> list[Any]:
+    """The arrays of keys among arguments: what has `word` and `of_words`."""
+    if isinstance(x, tuple | list):
+        return [h for y in x for h in holders(y)]
+    if isinstance(x, dict):
+        return holders(list(x.values()))
+    return [x] if hasattr(x, "of_words") else []
+
+
+def moved(function: Callable[..., Any], held: Sequence[Any], args: Any, kwargs: Any) -> Any:
+    """The result of a function that moves elements: each word of the keys goes through it.
+
+    Raises ArgumentError for keys of different kinds.
+    """
+    first = held[0]
+    if any(h.dtype != first.dtype for h in held):
+        kinds = " and ".join(dict.fromkeys([str(h.dtype) for h in held]))
+        raise note_user_line(ArgumentError(f"{function.__name__} got keys of different kinds, {kinds}"))
+
+    def words(x: Any, i: int) -> Any:
+        if isinstance(x, tuple | list):
+            return type(x)([words(y, i) for y in x])
+        if isinstance(x, dict):
+            return {k: words(y, i) for k, y in x.items()}
+        return x.word(i) if hasattr(x, "of_words") else x
+
+    results = [function(*words(args, i), **words(kwargs, i)) for i in range(first.dtype.itemsize // 4)]
+    if isinstance(results[0], tuple | list):
+        return [first.of_words(each) for each in zip(*results, strict=True)]
+    return first.of_words(results)
 
 
 _signature = lru_cache(maxsize=None)(inspect.signature)

@@ -8,7 +8,7 @@ import pytest
 
 import fgrad
 import fgrad.numpy as fnp
-from fgrad import errors, lax, random
+from fgrad import dtypes, errors, lax, random
 from fgrad.config import config
 
 KEY = 42
@@ -335,3 +335,66 @@ def test_orthogonal_matrices_are_orthogonal() -> None:
 def test_counts_of_outcomes_add_up() -> None:
     counts = np.asarray(random.multinomial(random.key(KEY), np.float32(100), P))
     assert counts.sum() == 100 and counts.tolist() == [13, 15, 27, 45]
+
+
+MOVES = {
+    "stack": lambda k: fnp.stack([k, k], 1),
+    "concatenate": lambda k: fnp.concatenate([k, k[:1]]),
+    "vstack": lambda k: fnp.vstack([k[0], k[1]]),
+    "where": lambda k: fnp.where(np.array([True, False, True]), k[0], k[1]),
+    "reshape": lambda k: fnp.reshape(k, (3, -1)),
+    "ravel": lambda k: fnp.ravel(k),
+    "expand_dims": lambda k: fnp.expand_dims(k, 1),
+    "squeeze": lambda k: fnp.squeeze(k[:1]),
+    "broadcast_to": lambda k: fnp.broadcast_to(k[0], (4, 3)),
+    "take": lambda k: fnp.take(k, np.array([2, 0]), axis=1),
+    "tile": lambda k: fnp.tile(k, (2, 1)),
+    "repeat": lambda k: fnp.repeat(k, 2, axis=0),
+    "repeat each": lambda k: fnp.repeat(k, np.array([2, 1]), axis=0),
+    "moveaxis": lambda k: fnp.moveaxis(k, 0, 1),
+    "transpose": lambda k: fnp.transpose(k),
+    "flip": lambda k: fnp.flip(k, 1),
+    "roll": lambda k: fnp.roll(k, 1, 1),
+    "split": lambda k: fnp.split(k, 3, axis=1)[2],
+    "dynamic_index_in_dim": lambda k: lax.dynamic_index_in_dim(k, 1, keepdims=False),
+    "dynamic_slice": lambda k: lax.dynamic_slice(k, (0, 1), (2, 2)),
+    "dynamic_update_index_in_dim": lambda k: lax.dynamic_update_index_in_dim(k, k[0], 1, 0),
+    "select": lambda k: lax.select(np.array([True, False, True]), k[0], k[1]),
+    "asarray": lambda k: fnp.asarray(k),
+    "T": lambda k: k.T,
+    "transpose of axes": lambda k: k.transpose(1, 0),
+    "squeeze of all": lambda k: k[:1].squeeze(),
+    "squeeze of one": lambda k: k[:1].squeeze(0),
+    "at set": lambda k: k.at[0, 1].set(k[1, 2]),
+    "at get": lambda k: k.at[..., 0].get(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_functions_that_move_elements_take_arrays_of_keys(name: str, impl: str) -> None:
+    keys = random.split(random.key(3, impl=impl), (2, 3))
+    numbers = fnp.arange(6).reshape(2, 3)
+    places = MOVES[name](numbers)
+    words = np.asarray(random.key_data(keys)).reshape(6, -1)
+    for got in (MOVES[name](keys), fgrad.jit(MOVES[name])(keys), fgrad.vmap(MOVES[name])(keys[None])[0]):
+        assert isinstance(got, random.KeyArray) and got.dtype == keys.dtype and got.shape == places.shape
+        np.testing.assert_array_equal(random.key_data(got), words[np.asarray(places)])
+
+
+def test_keys_are_moved_with_keys_of_their_kind_only() -> None:
+    with pytest.raises(errors.ArgumentError, match=r"stack got keys of different kinds, key<fry> and key<rbg>"):
+        fnp.stack([random.key(0), random.key(0, impl="rbg")])
+    with pytest.raises(errors.ArgumentError, match="expected an array or a number, got a KeyArray"):
+        fnp.add(random.key(0), 1)
+    with pytest.raises(errors.DtypeError, match=r"set needs key<fry>, got"):
+        random.split(random.key(0)).at[0].set(3)
+    with pytest.raises(errors.ShapeError, match="not of size 1"):
+        random.split(random.key(0)).squeeze(0)
+
+
+def test_the_dtype_of_keys_lies_below_prng_key() -> None:
+    kind = random.key(0).dtype
+    assert dtypes.issubdtype(kind, dtypes.prng_key) and dtypes.issubdtype(kind, dtypes.extended)
+    assert not dtypes.issubdtype(kind, np.integer) and not dtypes.issubdtype(np.float32, dtypes.prng_key)
+    assert not dtypes.issubdtype(fnp.ones(2).dtype, dtypes.prng_key) and random.key(0).nbytes == 8
