@@ -24,9 +24,10 @@ from fgrad.lower.kernel import (
 from fgrad.lower.limits import Limits
 from fgrad.lower.rows import MANY_COLUMNS, Built, divisor_near
 from fgrad.lower.width import choose_width
+from fgrad.uop.build import expand
 from fgrad.uop.dtype import accumulator
-from fgrad.uop.node import UOp
-from fgrad.uop.op import Mode
+from fgrad.uop.node import UOp, uop
+from fgrad.uop.op import Mode, Op
 from fgrad.uop.program import Update
 
 RUNNING = 2048  # columns whose running values one task holds: long rows keep memory streaming
@@ -104,10 +105,14 @@ def build_copy(name: str, u: UOp, limits: Limits) -> Built:
 
 
 def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
-    """A running reduction: in order along its axis, in lanes along the last other axis."""
+    """A running reduction: in order along its axis, in lanes along the last other axis.
+
+    A second source is what a running sum begins with, at each place along the other axes (from `prepare`); it is added
+    to the sum of the elements.
+    """
     op, axis, reverse = u.arg
     x = u.src[0]
-    sketch = Sketch(name, (x,), is_leaf, limits)
+    sketch = Sketch(name, u.src, is_leaf, limits)
     ranges = sketch.ranges
     out = sketch.target(u)
     axes = ranges.ranges(u.shape)
@@ -115,12 +120,16 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
     if reverse and axes[axis][1]:
         index[axis] = add(constant(u.shape[axis] - 1), axes[axis], -1)
     at: Index = tuple(index)
-    acc = Acc(u, op)
+    alone = value = u
+    if len(u.src) > 1:
+        alone = uop(Op.PREFIX, (x,), u.arg)
+        value = uop(Op.ADD, (expand(u.src[1], [(axis, u.shape[axis])]), alone))
+    acc = Acc(alone, op)
     others = [i for i in range(u.ndim) if i != axis and u.shape[i] != 1]
     if others and others[-1] > axis and accumulator(u.dtype) is u.dtype:
         if u.shape[others[-1]] >= MANY_COLUMNS and u.shape[axis] > 1:
-            return _prefix_rows(sketch, u, acc, at, axes, out)
-    store = Store(out, ranges.address(at, u.shape), u, at)
+            return _prefix_rows(sketch, u, value, acc, at, axes, out)
+    store = Store(out, ranges.address(at, u.shape), value, at)
     body: tuple[Stmt, ...] = sketch.loop(axes[axis], u.shape[axis], LoopKind.SEQ, (Fold(acc, x, at), store))
     body = (Reduction((acc,), body),)
     if others and others[-1] > axis:
@@ -133,7 +142,9 @@ def build_prefix(name: str, u: UOp, is_leaf: IsLeaf, limits: Limits) -> Built:
     return sketch.finish(body, u.size, u.shape[others[0]] if others else 1, (u,))
 
 
-def _prefix_rows(sketch: Sketch, u: UOp, acc: Acc, at: Index, axes: Sequence[Expr], out: int) -> Built:
+def _prefix_rows(
+    sketch: Sketch, u: UOp, value: UOp, acc: Acc, at: Index, axes: Sequence[Expr], out: int
+) -> Built:
     """Row after row for a block of columns, whose running values are in scratch."""
     ranges, axis = sketch.ranges, u.arg[1]
     lane = max(i for i in range(u.ndim) if i != axis and u.shape[i] != 1)
@@ -145,9 +156,9 @@ def _prefix_rows(sketch: Sketch, u: UOp, acc: Acc, at: Index, axes: Sequence[Exp
     at = tuple([ranges.substitute(e, moved) for e in at])
     row, rows = axes[axis], u.shape[axis]
     fold = Fold(acc, u.src[0], at)
-    keep = Keep(0, column, u, at, u.arg[0], row)
+    keep = Keep(0, column, acc.node, at, u.arg[0], row)
     streaming = u.size * u.dtype.itemsize >= STREAM_BYTES and width % sketch.width == 0
-    store = Store(out, ranges.address(at, u.shape), u, at, streaming=streaming)
+    store = Store(out, ranges.address(at, u.shape), value, at, streaming=streaming)
     body = sketch.loop(column, width, LoopKind.VEC, (Reduction((acc,), (fold,)), keep, store), 4)
     body = sketch.loop(row, rows, LoopKind.SEQ, body)
     outer = [(axes[i], u.shape[i]) for i in range(u.ndim) if i not in (axis, lane)]

@@ -1,7 +1,7 @@
 """The first pass over a program: calls inlined, tuples opened, empty arrays gone, long sums cut for
-many workers.
+many workers, long running sums into blocks.
 
-After it: no CALL, no TUPLE, no node without elements below one with elements, no REDUCE over
+After it: no CALL, no TUPLE, no node without elements below one with elements, PREFIX may have a start, no REDUCE over
 axes of one element only.
 """
 
@@ -13,7 +13,21 @@ from fgrad.lower.contract import recognise
 from fgrad.lower.generate import identity
 from fgrad.lower.views import VIEWS
 from fgrad.uop import dtype as dt
-from fgrad.uop.build import const, is_const, permute, reduce_, reshape
+from fgrad.uop.build import (
+    broadcast_to,
+    cast,
+    const,
+    eq,
+    iota_along,
+    is_const,
+    lt,
+    pad,
+    permute,
+    reduce_,
+    reshape,
+    slice_axis,
+    where,
+)
 from fgrad.uop.dtype import DType
 from fgrad.uop.lines import lines
 from fgrad.uop.node import UOp, slot_param, toposort, uop
@@ -24,6 +38,8 @@ UNDEFINED = -1  # slot of a PARAM that stands for memory with any contents
 SPLIT_FROM = 1 << 17  # elements summed into each result from which a REDUCE is cut in two
 SPLIT_ROWS = 64  # results from which there is enough to share out without cutting
 SPLIT_COLUMNS = 1 << 12  # rows from which sums of columns are cut, so that the error grows less than with their number
+BLOCKS_FROM = 1 << 12  # elements of a running sum of floats from which it is made in blocks, for the sake of its error
+BLOCK = 1 << 9  # elements of a block, at most
 _REFUSED = {
     Op.BUFFER: "pass the array as a parameter of the program",
     Op.VARIABLE: "pass the size as an int64 parameter of the program",
@@ -45,7 +61,7 @@ def prepare(outs: Sequence[UOp]) -> list[UOp]:
     for u in toposort(outs):
         src = tuple([new[s] for s in u.src])
         now = u if src == u.src else uop(u.op, src, u.arg)
-        new[u] = _shared_out(now) if u.op is Op.REDUCE else now
+        new[u] = _shared_out(now) if u.op is Op.REDUCE else _in_blocks(now) if u.op is Op.PREFIX else now
     _carry(new)
     return _without_fills([new[o] for o in outs])
 
@@ -219,6 +235,35 @@ def _shared_out(node: UOp) -> UOp:
     for a in range(axes[0]):
         leading *= x.shape[a]
     return _cut(x, op, axes, node) if leading < SPLIT_ROWS else node
+
+
+def _in_blocks(u: UOp) -> UOp:
+    """A long running sum of floats: that of each block by itself, onto the sum of all blocks before it.
+
+    So the error grows with the length of a block and the number of blocks, and blocks are independent.
+    """
+    op, axis, reverse = u.arg
+    n = u.shape[axis]
+    if op is not Op.ADD or not u.dtype.is_float or n < BLOCKS_FROM:
+        return u
+    wide = dt.accumulator(u.dtype)
+    x = cast(u.src[0], wide)
+    zero = const(-0.0, wide)  # x + -0.0 is x for every x
+    block = max([d for d in range(BLOCK // 8, BLOCK + 1) if n % d == 0], default=BLOCK)
+    blocks = -(-n // block)
+    room = blocks * block - n
+    if room:
+        x = pad(x, [(0, room if i == axis else 0, 0) for i in range(u.ndim)])
+        x = where(lt(iota_along(x.shape, axis), n), x, broadcast_to(zero, x.shape))
+    cut = reshape(x, (*u.shape[:axis], blocks, block, *u.shape[axis + 1 :]))
+    sums = reduce_(cut, [axis + 1])
+    upto = _in_blocks(uop(Op.PREFIX, (sums,), (op, axis, reverse)))
+    kept = slice_axis(upto, axis, 1, blocks) if reverse else slice_axis(upto, axis, 0, blocks - 1)
+    widths = [((not reverse) * (i == axis), reverse * (i == axis), 0) for i in range(sums.ndim)]
+    first = eq(iota_along(sums.shape, axis), blocks - 1 if reverse else 0)
+    start = where(first, broadcast_to(zero, sums.shape), pad(kept, widths))
+    out = reshape(uop(Op.PREFIX, (cut, start), (op, axis + 1, reverse)), x.shape)
+    return cast(slice_axis(out, axis, 0, n) if room else out, u.dtype)
 
 
 def _cut(x: UOp, op: Op, axes: tuple[int, ...], whole: UOp) -> UOp:

@@ -75,3 +75,29 @@ def test_errors_of_reductions() -> None:
         fnp.sum(x, out=x)
     with pytest.raises(ValueError, match="no elements to choose from"):
         fnp.argmax(x, axis=0)
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((200_000,), 0), ((4099,), 0), ((3, 6000), 1), ((5003, 300), 0), ((2, 4096, 5), 1)]
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_running_sums_have_the_error_of_short_ones(shape: tuple[int, ...], axis: int, reverse: bool) -> None:
+    """One after the other, 200 000 times 0.1 is off by a thousandth, and by more the longer it gets."""
+    for x in (np.full(shape, 0.1, np.float32), np.full(shape, 0.1 - 0.2j, np.complex64)):
+        wide = np.cumsum(x.astype(np.complex128), axis)
+        wanted = np.flip(wide, axis) if reverse else wide
+        got = lax.cumsum(x, axis, reverse=reverse)
+        assert got.dtype == x.dtype
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+def test_long_running_sums_keep_signs_and_infinities() -> None:
+    for n in (4096, 4099):  # in blocks of one length, and with room at the end
+        for reverse in (False, True):
+            assert np.signbit(lax.cumsum(np.full(n, -0.0, np.float32), 0, reverse=reverse)).all()
+        x = np.ones(n, np.float32)
+        x[1500], x[3500] = np.inf, -np.inf
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(fnp.cumsum(x), np.cumsum(x))
+        half = np.full(n, 1 / 64, np.float16)
+        np.testing.assert_allclose(fnp.cumsum(half), np.cumsum(half, dtype=np.float32), rtol=1e-3)
