@@ -251,6 +251,7 @@ def test_f1_a_program_is_planned_once(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(type(get_device(name)), "compile", refuse)
     for _ in range(3):
         np.testing.assert_array_equal(np.asarray(f(x)), want)
+    assert len(getattr(executable_of(f), "tables", [None])) == 1, "and its words are used again"
 
 
 @pytest.mark.parametrize("name", RUNNING)

@@ -176,6 +176,14 @@ def test_functions_that_a_program_calls_take_their_own_places_in_it() -> None:
     names = [[host.name for host in functions(p)] for p in programs]
     assert sorted(names[0]) == ["plus", "times"] and names[1] == names[0][::-1] and names[2] == ["plus"]
 
+    def twice(one: Callable[..., Any], two: Callable[..., Any]) -> bytes | None:
+        shape = fgrad.ShapeDtypeStruct((), np.float32)
+        f = make_program(lambda x: fgrad.pure_callback(one, shape, x) + fgrad.pure_callback(two, shape, x * 2))
+        return content(f(1.0))
+
+    same, other = (lambda x: x), (lambda x: x)  # of one name
+    assert twice(same, same) != twice(same, other) == twice(other, same)
+
 
 CALLING = """
 import sys
