@@ -279,8 +279,8 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = Non
             raise note_user_line(ShapeError(f"orthogonal needs at least two axes, got shape {tuple(shape)}"))
         at = column_axis % len(shape)
         n, rest = shape[at], [m for i, m in enumerate(shape) if i != at]
-        q = structured.orthogonal(key, n, (), _dtype(dtype, None), math.prod(rest))
-        return functions.multiply(functions.moveaxis(functions.reshape(q, (n, *rest)), 0, at), scale)
+        q = structured.orthogonal(key, math.prod(rest), (), _dtype(dtype, None), n)
+        return functions.multiply(functions.moveaxis(functions.reshape(q, (*rest, n)), -1, at), scale)
 
     return trimmed(init)
 

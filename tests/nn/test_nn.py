@@ -245,3 +245,13 @@ def test_plain_initializers() -> None:
     np.testing.assert_allclose(kernel[1, 1] @ kernel[1, 1].T, np.eye(2), atol=1e-6)
     with pytest.raises(errors.ShapeError, match="at least two axes"):
         nn.initializers.he_normal()(key, (3,))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 4), -1), ((4, 4), 0), ((2, 3, 6), 1)])
+def test_the_orthogonal_initializer_lays_out_the_matrix_with_rows_first(shape: tuple[int, ...], axis: int) -> None:
+    """Square ones would be transposed without anybody's noticing."""
+    key = random.key(3)
+    w = np.asarray(fgrad.nn.initializers.orthogonal(1.0, axis)(key, shape))
+    columns = shape[axis]
+    matrix = np.asarray(random.orthogonal(key, int(np.prod(shape)) // columns, m=columns))
+    np.testing.assert_allclose(np.moveaxis(w, axis, -1).reshape(matrix.shape), matrix, rtol=1e-6)
