@@ -28,7 +28,8 @@ class _Called(type):
         return numpy_type(*args)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.__mro__[1]
+        # anything else may know: a dtype, on the right too, equals its scalar type
+        return True if other is cls or other is cls.__mro__[1] else NotImplemented
 
     def __hash__(cls) -> int:
         return hash(cls.__mro__[1])

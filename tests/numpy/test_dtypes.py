@@ -35,6 +35,14 @@ def test_promotion_follows_the_lattice(kinds: tuple[str, str], wanted: str) -> N
     assert fnp.where(True, x, y).dtype == wanted
 
 
+def test_scalar_types_equal_dtypes_from_either_side() -> None:
+    for name in ("bool_", "int8", "uint64", "bfloat16", "float8_e5m2", "float64", "complex64"):
+        scalar, dtype = getattr(fnp, name), fnp.zeros(1, name).dtype
+        assert scalar == dtype and dtype == scalar and not (scalar != dtype)
+        assert scalar != fnp.int16 and fnp.zeros(1, np.int16).dtype != scalar and scalar != np.dtype(np.int16)
+        assert scalar != 3 and scalar is not None and [k for k in (np.dtype(np.int16), dtype) if scalar == k] == [dtype]
+
+
 def test_result_type_takes_numbers_and_arrays() -> None:
     assert fnp.result_type(np.int8, 3) == np.int8
     assert fnp.result_type(np.int8, 3.0) == np.float32
