@@ -146,6 +146,8 @@ def run_steps(f: Callable[..., Any], init: Any, xs: Any, steps: Steps) -> Any:
     """`scan` as `steps` says: -> (carry, stacked results)."""
     if any(isinstance(x, Ref) for x in tree.leaves_of(xs)):
         return _scan_refs(f, init, xs, steps)
+    if "keys" in config.check and not tree.leaves_of((init, xs)):  # a step needs something of its own to be known by
+        return run_steps(lambda carry, _: f(carry, xs), init, Tracer(build.iota(steps.length)), steps)
     init = hide_refs(init)
     init_leaves, init_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)

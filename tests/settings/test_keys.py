@@ -200,6 +200,7 @@ def test_loops_take_a_new_key_in_every_step() -> None:
         lambda: lax.scan(lambda k, _: (k, normal(k)), random.key(0), None, length=3),
         lambda: lax.scan(lambda k, _: (k, normal(k)), random.key(0), None, length=3, unroll=3),
         lambda: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + normal(key)), (0, 0.0)),
+        lambda: lax.scan(lambda *_: (None, normal(key)), None, None, length=3),
         lambda: lax.map(lambda x: x + normal(key), fnp.ones(3)),
         lambda: lax.map(lambda x: fgrad.vmap(normal)(random.split(key)), fnp.ones(3)),
         lambda: lax.scan(lambda c, _: (lax.scan(same, c, None, length=1)[0], None), 0.0, None, length=3),
