@@ -260,10 +260,11 @@ def atanh(z: Pair) -> Pair:
     re = _f(Op.LOG1P, b.div(b.mul(x, 4.0), b.add(b.mul(gap, gap), square)))
     im = _f(Op.ATAN2, b.mul(y, 2.0), b.sub(b.mul(gap, sum_), square))
     turn = b.where(b.eq(y, y), _signed(math.pi / 2, y), y)
+    far_turn = b.where(b.eq(x, x), turn, x)
     quarter = _f(Op.HYPOT, b.mul(x, 0.25), b.mul(y, 0.25))
     return _select(
         (_at_infinity(x, y), (_signed(0, x), turn)),
-        (_is_far(x, y), (b.mul(b.div(b.div(b.mul(x, 0.25), quarter), quarter), 0.25), turn)),  # x / |z|^2
+        (_is_far(x, y), (b.mul(b.div(b.div(b.mul(x, 0.25), quarter), quarter), 0.25), far_turn)),  # x / |z|^2
         (_is_zero(x), (x, _f(Op.ATAN, y))),
         other=(b.mul(re, 0.25), b.mul(im, 0.5)),
     )

@@ -92,3 +92,9 @@ def test_options_of_ufuncs_that_are_not_there_say_what_to_use() -> None:
         fnp.add(x, x, dtype="float64")
     with pytest.raises(TypeError, match="add: got an unexpected keyword argument 'casing'"):
         fnp.add(x, x, casing="no")
+
+
+def test_inverse_tangents_beside_nan_are_nan_but_at_infinity() -> None:
+    z = np.array([complex(np.nan, 3e150), complex(np.nan, 1), complex(np.nan, np.inf), complex(3e150, np.nan)])
+    np.testing.assert_array_equal(fnp.arctanh(z), np.arctanh(z))
+    np.testing.assert_array_equal(fnp.arctan(z), np.arctan(z))
