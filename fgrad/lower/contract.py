@@ -1,7 +1,7 @@
 """The door of contractions: what the partition and the builder of blocks call.
 
 `contract_find` recognises them, `contract_build` makes their kernels (its docstring says what the
-rest of lowering does for them), `contract_emit` writes their text, `micro` holds the micro-kernels.
+rest of lowering does for them), `contract_emit` and `contract_pack` write their text, `micro` holds the micro-kernels.
 """
 
 from fgrad.lower.contract_build import Built as Built

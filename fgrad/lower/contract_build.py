@@ -3,7 +3,7 @@ micro-kernels.
 
 What the cluster stores is the epilogue of the kernel; what floats below the factors is evaluated
 while they are packed. The tree is a Call("contract") whose body, plain loops, is its meaning; its
-operand (`Form`) is what `contract_emit` needs.
+operand (`Form`) is what `contract_emit` and `contract_pack` need.
 
 What the rest of lowering does for it:
 - `Built.pack`, where not None, is a kernel that runs before, also in tasks. Its buffers are those
