@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fgrad.lower import contract
+from fgrad.lower.cluster import Cluster, ClusterKind, Partition
 from fgrad.lower.complex import HostCall
 from fgrad.lower.graph import ELEMENTS, OPAQUE, under
 from fgrad.lower.inplace import same_place
@@ -19,7 +20,7 @@ from fgrad.lower.kernel import Buffer, Kernel
 from fgrad.lower.limits import Limits
 from fgrad.lower.need import Lengths, lengths_below, needed
 from fgrad.lower.opaque import build_copy, build_prefix, build_update, read_below
-from fgrad.lower.partition import Cluster, ClusterKind, Partition, partition
+from fgrad.lower.partition import partition
 from fgrad.lower.prepare import UNDEFINED, prepare
 from fgrad.lower.rows import Built, build_rows
 from fgrad.lower.sort import build_sort, memory_sources

@@ -10,82 +10,20 @@ are clusters of one node whose operands are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from heapq import heappop, heappush
+from collections.abc import Sequence
 
+from fgrad.lower.cluster import Cluster, ClusterKind, Partition, find, merge
 from fgrad.lower.contract import Contraction, recognise
 from fgrad.lower.cost import EXPENSIVE, op_cost
 from fgrad.lower.graph import ELEMENTS, OPAQUE, Edge, Way, edges, squeeze, under
 from fgrad.lower.sort import memory_sources
+from fgrad.lower.versions import apart, in_order
 from fgrad.uop.node import UOp, toposort
 from fgrad.uop.op import Op
 
 MAX_NODES = 300  # ops in one kernel body
 RECOMPUTE_COST = 4  # cheap enough to write again instead of storing
 SHARED_COST = 8  # a value with several readers opens a cluster above this
-
-
-class ClusterKind(Enum):
-    """What computes a cluster."""
-
-    ROW = "row"
-    CONTRACT = "contract"
-    OPAQUE = "opaque"
-
-
-@dataclass(slots=True, eq=False)
-class Cluster:
-    """Nodes computed together. `reduced`: positions of R in `shape`; None while undecided."""
-
-    kind: ClusterKind
-    stage: int
-    shape: tuple[int, ...]
-    reduced: tuple[int, ...] | None = None
-    nodes: list[UOp] = field(default_factory=list)
-    size: int = 0
-    contraction: Contraction | None = None
-    moved: bool = False  # a contraction whose epilogue has the layout of a permuted view of it
-    parent: Cluster | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Partition:
-    """Clusters in an order that can run, and which nodes are stored. `order`: position of every
-    node.
-    """
-
-    clusters: list[Cluster]
-    of: dict[UOp, Cluster]
-    stored: set[UOp]
-    order: dict[UOp, int]
-
-
-def find(c: Cluster) -> Cluster:
-    """The cluster that `c` was merged into."""
-    root = c
-    while root.parent is not None:
-        root = root.parent
-    while c.parent is not None:
-        c.parent, c = root, c.parent
-    return root
-
-
-def merge(a: Cluster, b: Cluster) -> Cluster:
-    """One cluster of two; keeps the later stage."""
-    a, b = find(a), find(b)
-    if a is b:
-        return a
-    if len(a.nodes) < len(b.nodes):
-        a, b = b, a
-    a.nodes += b.nodes
-    a.size += b.size
-    a.stage = max(a.stage, b.stage)
-    b.parent = a
-    if a.reduced is None:
-        a.reduced = b.reduced
-    return a
 
 
 class _Partitioner:
@@ -105,7 +43,7 @@ class _Partitioner:
                 if u.op is Op.UPDATE:
                     old = under(u.src[0])
                     versions[u] = versions.get(old, old)
-                    self.required.update(_apart(u, versions))
+                    self.required.update(apart(u, versions))
         self.nodes = [
             u
             for u in nodes
@@ -500,40 +438,6 @@ def opaque_operands(u: UOp) -> tuple[UOp, ...]:
     return memory_sources(u) if u.op is Op.SORT else u.src
 
 
-def _apart(u: UOp, versions: Mapping[UOp, UOp]) -> list[UOp]:
-    """What an UPDATE must find in memory so that it can be done in place: a value (or gate) that depends on other
-    elements of the old version than those it replaces, or on older versions, if it is small beside that.
-    """
-    old, own = under(u.src[0]), u.src[1 + u.arg.indexed :]
-    out = []
-    for x in (u.src[1], *own[len(own) - u.arg.gated :]):
-        if 0 < 2 * x.size <= old.size and _reads_elsewhere(x, old, u, versions):
-            out.append(under(x))
-    return out
-
-
-def _reads_elsewhere(root: UOp, old: UOp, update: UOp, versions: Mapping[UOp, UOp]) -> bool:
-    """Whether `root` depends on a version of `old` in another way than elementwise on this one where `update` writes.
-    """
-    first = versions[update]
-    here = (update.arg.box, update.src[2 : 2 + sum(b[0] is None for b in update.arg.box or ())])
-    stack, seen = [(root, True)], {(root, True)}
-    while stack and len(seen) < MAX_NODES:
-        x, is_elementwise = stack.pop()
-        if versions.get(x, x) is first:
-            return True
-        if is_elementwise and x.op is Op.SHRINK and under(x.src[0]) is old and (x.arg, x.src[1:]) == here:
-            continue
-        if x.op in OPAQUE or x.op is Op.REDUCE:  # in memory anyway
-            continue
-        same = is_elementwise and (x.op in ELEMENTS or x.op in (Op.AFTER, Op.EXPAND))
-        for s in x.src:
-            if (s, same) not in seen:
-                seen.add((s, same))
-                stack.append((s, same))
-    return False
-
-
 def _copied(u: UOp) -> list[Edge]:
     """What a view (or constant) that is to be copied reads."""
     kept = (Way.ORDER, Way.MOVED)
@@ -585,73 +489,6 @@ def _product(shape: tuple[int, ...]) -> int:
     return n
 
 
-def _olds(u: UOp) -> list[UOp]:
-    """The old versions that an op could work on in place."""
-    match u.op:
-        case Op.UPDATE:
-            return [under(u.src[0])]
-        case Op.SCAN:
-            return [under(s) for s in u.src[u.arg.consts : u.arg.consts + u.arg.carry]]
-        case Op.WHILE:
-            return [under(s) for s in u.src[u.arg.consts :]]
-    return []
-
-
-def _in_order(p: _Partitioner) -> list[Cluster]:
-    """The clusters by stage, but an op that could work in place after the others that read the old version, where
-    those do not depend on it.
-    """
-    clusters = p.clusters()
-    olds = [dict.fromkeys([o for u in c.nodes for o in _olds(u)]) for c in clusters]
-    watched = {o for mine in olds for o in mine}
-    if not watched:
-        return clusters
-    number = {id(c): i for i, c in enumerate(clusters)}
-    after: list[list[int]] = [[] for _ in clusters]  # who reads what cluster i computes
-    waits = [0] * len(clusters)
-    readers: dict[UOp, list[int]] = {o: [] for o in watched}
-    for i, c in enumerate(clusters):
-        for q in p.below(c):
-            if q in watched:
-                readers[q].append(i)
-            j = number[id(find(p.of[q]))] if q in p.of else i
-            if j != i:
-                after[j].append(i)
-                waits[i] += 1
-    left = {o: len(found) for o, found in readers.items()}
-    ready: list[int] = []
-    late: list[int] = []  # other readers of the old version are still to come
-
-    def is_free(i: int) -> bool:
-        return all(left[o] <= 1 for o in olds[i])
-
-    def put(i: int) -> None:
-        heappush(ready if is_free(i) else late, i)
-
-    for i, n in enumerate(waits):
-        if n == 0:
-            put(i)
-    out: list[Cluster] = []
-    done = [False] * len(clusters)
-    while len(out) < len(clusters):
-        i = heappop(ready if ready else late)
-        if done[i]:
-            continue
-        done[i] = True
-        out.append(clusters[i])
-        for o in [o for o in p.below(clusters[i]) if o in watched]:
-            left[o] -= 1
-            if left[o] == 1:
-                for j in readers[o]:
-                    if waits[j] == 0 and not done[j] and is_free(j):
-                        heappush(ready, j)
-        for j in after[i]:
-            waits[j] -= 1
-            if waits[j] == 0:
-                put(j)
-    return out
-
-
 def partition(outs: Sequence[UOp]) -> Partition:
     """The clusters of a prepared program."""
     p = _Partitioner(outs)
@@ -660,7 +497,7 @@ def partition(outs: Sequence[UOp]) -> Partition:
     p.assign()
     p.sink()
     stored = p.stored()
-    clusters = _in_order(p)
+    clusters = in_order(p.clusters(), p.below, lambda u: find(p.of[u]) if u in p.of else None)
     for c in clusters:
         c.nodes = sorted(set(c.nodes), key=p.order.__getitem__)
     of = {u: find(c) for u, c in p.of.items()}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fgrad.lower.ahead import ahead
 from fgrad.lower.cascade import is_long, segments
+from fgrad.lower.cluster import Cluster
 from fgrad.lower.cost import EXPENSIVE, STREAM_BYTES, op_cost, tasks_for, work_ns
 from fgrad.lower.graph import ELEMENTS, leaves, squeeze
 from fgrad.lower.index import ZERO, Cond, Expr, Index, Ranges, add, scale
@@ -29,7 +30,6 @@ from fgrad.lower.kernel import (
 )
 from fgrad.lower.limits import Limits
 from fgrad.lower.need import Lengths, length_of_sum
-from fgrad.lower.partition import Cluster
 from fgrad.lower.turn import Turned, find_turned, turn_call, what_to_turn
 from fgrad.lower.width import choose_width, registers_for
 from fgrad.uop.dtype import accumulator
