@@ -50,7 +50,7 @@ def test_a_docstring_names_the_cause_or_an_example_and_the_way_out(cls: type[Fgr
     doc = cls.__doc__ or ""
     assert cls.__name__ in errors.__all__
     if cls.__name__ not in BASES_OF_OTHERS:
-        assert "Way out:" in doc and ("Cause:" in doc or "Example:" in doc)
+        assert "Way out:" in doc and any(word in doc for word in ("Cause:", "Example:", ">>>"))
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
