@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,19 @@ import pytest
 import fgrad
 import fgrad.numpy as fnp
 from fgrad import jit, lax, new_ref
+from fgrad.config import config
 from fgrad.errors import DonatedError
 
 SHAPE = (1024, 1024)
 BYTES = 4 * 1024 * 1024
 ROWS = np.array([3, 700, 3, 12])
+
+
+@pytest.fixture(autouse=True)
+def planned() -> Iterator[None]:
+    """What shares memory is planned, also where the suite runs without that."""
+    with config.override(planner=True):
+        yield
 
 
 def one_place(x: Any, i: Any, v: Any) -> Any:
