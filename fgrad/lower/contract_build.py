@@ -50,8 +50,8 @@ from fgrad.uop.op import Op
 
 FLOPS_PER_NS = {Element.F32: 100.0, Element.F64: 50.0, Element.I32: 25.0, Element.I64: 6.0}
 NS_PER_BYTE = 0.08
-LONGEST_RUN = 256  # steps of k
-LONG_SUM = 1024  # steps of k
+LONGEST_RUN = 256  # steps of k that packing takes in loops of their own
+LONG_SUM = 1024  # steps of k from which packing costs more than an output that is written across
 TASK_NS = 6000  # work of a task: less than elsewhere, contractions are bound by arithmetic
 
 
@@ -247,10 +247,8 @@ class _Builder:
         Column panels are whole vectors, which lie within the last range of `a`; row panels start anywhere.
         """
         ranges, lanes = self.ranges, self.limits.vector_bytes // self.element.size
-        size = [ranges.atoms[t].hi + 1 for t in (rows[-1:] or [0])][0]
-        if len(rows) < 2 or len(columns) > 1 or size % lanes or math.prod(
-            [ranges.atoms[t].hi + 1 for t in axes.summed]
-        ) < LONG_SUM:
+        depth = math.prod([ranges.atoms[t].hi + 1 for t in axes.summed])
+        if len(rows) < 2 or len(columns) > 1 or depth < LONG_SUM or (ranges.atoms[rows[-1]].hi + 1) % lanes:
             return False
         index = axes.index
         while not self.is_leaf(a) and a.op in views.VIEWS:

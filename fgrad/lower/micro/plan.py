@@ -126,7 +126,7 @@ def make_plan(
 
     ldc        row stride of C where tiles may be stored straight into it (then columns are
     neighbours), else 0
-    run        a block of k is a multiple of so many steps
+    run        where k is in several blocks, each is a multiple of so many steps
     """
     size, lanes = element.size, machine.lanes(element.size)
     vectors = 2 if n > lanes else 1
@@ -144,7 +144,7 @@ def make_plan(
     rows, last = machine.choose_rows(m, vectors)
     panels_m = -(-m // rows)
     blocks = 1 if k <= ONE_BLOCK else -(-k // BLOCK)
-    kc = _round(-(-k // blocks), math.lcm(run, max(16, lanes)))
+    kc = _round(-(-k // blocks), math.lcm(run if blocks > 1 else 1, max(16, lanes)))
     blocks = -(-k // kc)
     height = machine.height(size)
     sizes = _Sizes(batch, m, n, k, panels_m, panels_n, width, blocks, kc * height * size,
